@@ -1,0 +1,3 @@
+//! Scherzo: ctl.
+
+fn main() {}

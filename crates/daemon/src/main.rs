@@ -1,0 +1,3 @@
+//! Scherzo: daemon.
+
+fn main() {}

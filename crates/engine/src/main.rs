@@ -1,0 +1,3 @@
+//! Scherzo: engine.
+
+fn main() {}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scherzo_wire.h: every structure that crosses from BPF to user space or back.
+ *
+ * The BPF object includes this file; `scherzo-wire` mirrors it in Rust, and that crate's `layout` test compiles this
+ * header and compares every offset. Change both together, and bump SCHERZO_WIRE_VERSION.
+ *
+ * Three kinds of memory are described here:
+ *   rings     struct scherzo_facts goes up (BPF ring buffer), struct scherzo_decision comes down (user ring buffer);
+ *   slots     one struct scherzo_slot per task, in a memory-mapped array: custody, and what the policy publishes;
+ *   pages     struct scherzo_control (one) and struct scherzo_cpu_stats (one per possible CPU), memory-mapped by the
+ *             engine for writing and by the daemon for reading.
+ *
+ * Times are nanoseconds of the BPF clock (scx_bpf_now()): compare them by signed difference only.
+ */
+#ifndef SCHERZO_WIRE_H
+#define SCHERZO_WIRE_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+#endif
+
+#define SCHERZO_WIRE_VERSION 1
+
+/* One slot per task; tasks beyond that are scheduled by BPF alone and counted as overflow. */
+#define SCHERZO_NR_SLOTS 32768
+#define SCHERZO_NO_SLOT 0xffffffffU
+
+/* Records each ring has room for (the byte sizes below are powers of two, as ring buffers require). */
+#define SCHERZO_NR_RING_RECORDS 8192
+#define SCHERZO_FACTS_RING_BYTES (1U << 20)
+#define SCHERZO_DECISION_RING_BYTES (1U << 19)
+
+/* A decision that leaves the CPU to BPF. */
+#define SCHERZO_CPU_ANY 0xffffffffU
+
+#define SCHERZO_NR_WAIT_BUCKETS 32
+
+enum scherzo_mode {
+	SCHERZO_MODE_INTERACTIVE = 0,
+	SCHERZO_MODE_FIFO = 1,
+	SCHERZO_MODE_LOW_POWER = 2,
+};
+
+enum scherzo_class {
+	SCHERZO_CLASS_UNKNOWN = 0, /* never judged yet */
+	SCHERZO_CLASS_INTERACTIVE = 1,
+	SCHERZO_CLASS_BATCH = 2,
+	SCHERZO_CLASS_KERNEL = 3, /* scheduled by BPF alone: per-CPU and reclaim kthreads */
+	SCHERZO_NR_CLASSES = 4,
+};
+
+/*
+ * The control word, written by the engine as one aligned 64-bit store and read once per callback:
+ *
+ *   63            32 31      24 23      16 15       8 7        0
+ *   [  generation  ] [ unused ] [  order ] [  flags ] [  mode  ]
+ *
+ * The order says which queues new work enters; it differs from the mode's own when interactive turns itself into FIFO.
+ */
+#define SCHERZO_CONTROL_MODE_SHIFT 0
+#define SCHERZO_CONTROL_FLAGS_SHIFT 8
+#define SCHERZO_CONTROL_ORDER_SHIFT 16
+#define SCHERZO_CONTROL_GENERATION_SHIFT 32
+
+#define SCHERZO_FLAG_PREEMPTION 0x1
+
+enum scherzo_order {
+	SCHERZO_ORDER_DEADLINE = 0,
+	SCHERZO_ORDER_FIFO = 1,
+};
+
+enum scherzo_record {
+	SCHERZO_RECORD_ENQUEUE = 1, /* the task is now in user space's custody */
+	SCHERZO_RECORD_REFRESH = 2, /* facts only: the task never left BPF, its class is stale */
+	SCHERZO_RECORD_EXIT = 3, /* the slot is free; only slot and pid are set */
+	SCHERZO_RECORD_NOTICE = 4, /* look at the control page: degraded, or the scheduler was ejected */
+};
+
+#define SCHERZO_FACT_WAKEUP 0x1 /* woken, not preempted or moved */
+#define SCHERZO_FACT_PINNED 0x2 /* may run on one CPU only */
+#define SCHERZO_FACT_KTHREAD 0x4
+#define SCHERZO_FACT_SYNC 0x8 /* the waker is about to sleep */
+
+/* BPF -> engine, through the ring buffer "facts". */
+struct scherzo_facts {
+	u32 kind; /* enum scherzo_record */
+	u32 slot;
+	u64 generation; /* of this enqueue; a decision must repeat it */
+	u32 pid;
+	u32 tgid;
+	u64 now_ns;
+	u64 sum_exec_ns; /* CPU time since the scheduler met this task */
+	u64 burst_ns; /* CPU time since it last slept */
+	u64 nr_voluntary_switches; /* since the task was born */
+	u32 weight; /* 1..10000, 100 is nice 0 */
+	u32 cpu; /* where it last ran */
+	u32 nr_cpus_allowed;
+	u32 flags; /* SCHERZO_FACT_* */
+	u32 nr_running; /* tasks on a CPU now */
+	u32 nr_waiting; /* tasks in queues or in custody now */
+	u32 waker_pid; /* 0 when not a wake-up */
+	u32 llc; /* domain of `cpu` */
+	u64 cgroup_id;
+};
+
+#define SCHERZO_DECISION_CLASS_MASK 0x3
+#define SCHERZO_DECISION_FIFO 0x4 /* arrival order: key_ns is ignored */
+#define SCHERZO_DECISION_PREEMPT 0x8 /* take a CPU from a batch task at once */
+
+/* Engine -> BPF, through the user ring buffer "decisions". */
+struct scherzo_decision {
+	u32 slot;
+	u32 pid;
+	u64 generation;
+	u64 slice_ns;
+	u64 key_ns; /* ordering key: earlier runs first */
+	u32 cpu; /* or SCHERZO_CPU_ANY */
+	u32 flags; /* SCHERZO_DECISION_* */
+};
+
+/* custody = generation << 1 | owned by user space */
+#define SCHERZO_CUSTODY_OWNED 0x1ULL
+
+/* One per task, one cache line. The first half is BPF's, the second the engine's. */
+struct scherzo_slot {
+	u64 custody;
+	u64 handed_over_ns;
+	u32 pid;
+	u32 reserved0;
+	u64 reserved1;
+	u64 key_ns; /* published: last ordering key */
+	u64 judged_ns; /* published: when the class was decided */
+	u64 slice_ns; /* published: slice for direct dispatch, 0 for the default */
+	u32 klass; /* published: enum scherzo_class */
+	u32 reserved2;
+};
+
+/* One page. Each group of eight words has one writer. */
+struct scherzo_control {
+	/* Written by the engine. */
+	u64 word; /* the control word above */
+	u64 nr_submitted; /* decisions written to the ring so far */
+	u64 recovered_seq; /* answer to degraded_seq: user space is back */
+	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
+	u64 custody_limit_ns; /* how old custody may get before BPF degrades */
+	u64 stall_limit_ns; /* how long a runnable task may wait before BPF gives up */
+	u64 nr_low_power_cpus; /* CPUs that carry batch work in low-power */
+	u64 engine_reserved;
+
+	/* Written by BPF. */
+	u64 degraded_seq; /* odd while degraded; counts both edges */
+	u64 degraded_since_ns;
+	u64 exited; /* ops.exit has run */
+	u64 nr_online_cpus;
+	s64 nr_running;
+	s64 nr_custody;
+	s64 nr_tasks;
+	u64 seen_generation; /* newest control generation a dispatch has acted on */
+
+	/* Written by the engine: its own cost and the policy's view. */
+	u64 nr_loops;
+	u64 nr_records;
+	u64 nr_decided;
+	u64 nr_max_batch;
+	u64 nr_page_faults; /* since attach */
+	u64 nr_heap_ops; /* since attach */
+	u64 nr_bad_records;
+	u64 nr_pooled; /* tasks in the pool after the last loop */
+
+	u64 resident_bytes;
+	u64 cpu_time_ns; /* of the engine's thread since attach */
+	u64 nr_interactive; /* enqueues judged interactive */
+	u64 nr_batch; /* enqueues judged batch */
+	u64 nr_doorbells; /* kick programs run because the engine did not block */
+	u64 threshold_milli; /* moving threshold: voluntary switches per 1000 s */
+	u64 fifo_since_ns; /* when interactive turned itself into FIFO, 0 if not */
+	u64 nr_overflow; /* tasks handed straight back because the pool was full */
+};
+
+enum scherzo_counter {
+	SCHERZO_CNT_DIRECT = 0, /* dispatched to an idle CPU by BPF */
+	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from a batch task, by BPF */
+	SCHERZO_CNT_KERNEL = 2, /* queued by BPF: kthreads, overflow, degraded */
+	SCHERZO_CNT_HANDED = 3, /* handed to user space */
+	SCHERZO_CNT_HANDED_BATCH = 4, /* of these, not interactive */
+	SCHERZO_CNT_USER = 5, /* dispatched as user space decided */
+	SCHERZO_CNT_CANCELLED = 6, /* late decisions dropped: wrong generation or owner */
+	SCHERZO_CNT_BOUNCED = 7, /* decided for a CPU the task may no longer use */
+	SCHERZO_CNT_FAILED = 8, /* decisions that made no sense */
+	SCHERZO_CNT_CONGESTED = 9, /* ring full */
+	SCHERZO_CNT_OVERFLOW = 10, /* no slot left */
+	SCHERZO_CNT_SWEPT = 11, /* taken back from user space while degraded */
+	SCHERZO_CNT_LEFT = 12, /* left custody by itself: dequeued or exited */
+	SCHERZO_CNT_KICKED = 13, /* CPUs kicked by a mode change or a doorbell */
+	SCHERZO_CNT_STOLEN = 14, /* taken from another domain's queue */
+	SCHERZO_CNT_KEPT = 15, /* ran on because nothing else waited */
+	SCHERZO_CNT_REQUEUED = 16, /* put back because a higher class took the CPU */
+	SCHERZO_CNT_OFFLINE = 17, /* moved away from a CPU that went offline */
+	SCHERZO_CNT_WAKE_ENGINE = 18, /* notifications sent to the engine */
+	SCHERZO_CNT_CONTENDED_BATCH = 19, /* non-interactive enqueues that found no idle CPU */
+	SCHERZO_CNT_MIGRATED_LLC = 20, /* ran on another CPU of the same domain */
+	SCHERZO_CNT_MIGRATED_FAR = 21, /* ran in another domain */
+	SCHERZO_CNT_SWITCHES = 22, /* times a task was put on a CPU */
+	SCHERZO_NR_COUNTERS = 32,
+};
+
+/* One per possible CPU, written by that CPU only. */
+struct scherzo_cpu_stats {
+	u64 counters[SCHERZO_NR_COUNTERS];
+	/* Run-queue wait: bucket b counts waits below 2^b us that do not fit bucket b - 1; the last takes the rest. */
+	u64 wait[SCHERZO_NR_CLASSES][SCHERZO_NR_WAIT_BUCKETS];
+	u64 busy_ns; /* time spent in tasks of this scheduler, the engine left out */
+	u64 nr_idle_entries; /* times the CPU went idle */
+	u64 held_ns; /* time a higher scheduling class held the CPU */
+	u64 reserved[5];
+};
+
+_Static_assert(sizeof(struct scherzo_facts) == 96, "facts layout");
+_Static_assert(sizeof(struct scherzo_decision) == 40, "decision layout");
+_Static_assert(sizeof(struct scherzo_slot) == 64, "one slot, one cache line");
+_Static_assert(sizeof(struct scherzo_control) == 256, "control layout");
+_Static_assert((sizeof(struct scherzo_facts) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_FACTS_RING_BYTES,
+	       "facts ring too small");
+_Static_assert((sizeof(struct scherzo_decision) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_DECISION_RING_BYTES,
+	       "decision ring too small");
+
+#endif /* SCHERZO_WIRE_H */

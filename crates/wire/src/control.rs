@@ -1,0 +1,130 @@
+//! The control word: how the loaded scheduler is told to behave differently, in one aligned store.
+
+/// What the scheduler does with contended tasks; the numbers are part of the layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Mode {
+    /// Deadline order, interactive tasks first.
+    #[default]
+    Interactive = 0,
+    /// Arrival order with a fixed slice.
+    Fifo = 1,
+    /// Batch work packs onto few CPUs, the others sleep.
+    LowPower = 2,
+}
+
+impl Mode {
+    /// Every mode, in wire order.
+    pub const ALL: [Self; 3] = [Self::Interactive, Self::Fifo, Self::LowPower];
+
+    /// The stable name used on D-Bus and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interactive => "interactive",
+            Self::Fifo => "fifo",
+            Self::LowPower => "low-power",
+        }
+    }
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Reads an untrusted number.
+    #[must_use]
+    pub const fn from_wire(mode: u8) -> Option<Self> {
+        match mode {
+            0 => Some(Self::Interactive),
+            1 => Some(Self::Fifo),
+            2 => Some(Self::LowPower),
+            _ => None,
+        }
+    }
+}
+
+/// Which queues new work enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Order {
+    /// By deadline.
+    #[default]
+    Deadline = 0,
+    /// By arrival.
+    Fifo = 1,
+}
+
+/// The decoded control word. BPF reads it once per callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlWord {
+    /// What the person or the arbiter chose.
+    pub mode: Mode,
+    /// Interactive tasks may take a CPU from batch tasks.
+    pub preemption: bool,
+    /// Queues new work enters; differs from the mode's own while interactive has turned itself into FIFO.
+    pub order: Order,
+    /// Grows by one with every change; wraps.
+    pub generation: u32,
+}
+
+const FLAGS_SHIFT: u32 = 8;
+const ORDER_SHIFT: u32 = 16;
+const GENERATION_SHIFT: u32 = 32;
+const FLAG_PREEMPTION: u64 = 1;
+
+impl ControlWord {
+    /// Packs it for the control page.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        self.mode as u64
+            | (if self.preemption { FLAG_PREEMPTION } else { 0 }) << FLAGS_SHIFT
+            | (self.order as u64) << ORDER_SHIFT
+            | (self.generation as u64) << GENERATION_SHIFT
+    }
+
+    /// Reads a word; `None` if its mode or order is unknown.
+    #[must_use]
+    pub const fn unpack(word: u64) -> Option<Self> {
+        let Some(mode) = Mode::from_wire(word as u8) else { return None };
+        let order = match (word >> ORDER_SHIFT) as u8 {
+            0 => Order::Deadline,
+            1 => Order::Fifo,
+            _ => return None,
+        };
+        let preemption = (word >> FLAGS_SHIFT) & FLAG_PREEMPTION != 0;
+        Some(Self { mode, preemption, order, generation: (word >> GENERATION_SHIFT) as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_survive_packing(mode in 0u8..3, preemption: bool, fifo: bool, generation: u32) {
+            let word = ControlWord {
+                mode: Mode::from_wire(mode).unwrap(),
+                preemption,
+                order: if fifo { Order::Fifo } else { Order::Deadline },
+                generation,
+            };
+            prop_assert_eq!(ControlWord::unpack(word.pack()), Some(word));
+        }
+    }
+
+    #[test]
+    fn unknown_modes_are_refused() {
+        assert_eq!(ControlWord::unpack(3), None);
+        assert_eq!(ControlWord::unpack(2 << ORDER_SHIFT), None);
+    }
+
+    #[test]
+    fn names_are_stable() {
+        assert_eq!(Mode::ALL.map(Mode::name), ["interactive", "fifo", "low-power"]);
+        assert_eq!(Mode::from_name("Interactive"), None);
+    }
+}

@@ -1,0 +1,383 @@
+//! The Rust mirror of `include/scherzo_wire.h`: same names without the prefix, same order, same sizes.
+//!
+//! Times are nanoseconds of the BPF clock; they wrap and are compared by signed difference only.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+/// Layout version; both ends of every boundary must agree.
+pub const WIRE_VERSION: u32 = 1;
+/// Slots in the shared table, one per task.
+pub const NR_SLOTS: u32 = 32_768;
+/// "No slot": the task is BPF's alone.
+pub const NO_SLOT: u32 = u32::MAX;
+/// Records each ring holds at least.
+pub const NR_RING_RECORDS: u32 = 8_192;
+/// Size of the ring from BPF to the engine.
+pub const FACTS_RING_BYTES: u32 = 1 << 20;
+/// Size of the ring from the engine to BPF.
+pub const DECISION_RING_BYTES: u32 = 1 << 19;
+/// A decision that leaves the CPU to BPF.
+pub const CPU_ANY: u32 = u32::MAX;
+/// Buckets of a run-queue wait histogram.
+pub const NR_WAIT_BUCKETS: usize = 32;
+/// Classes a wait histogram is kept for, [`Class::Unknown`] included.
+pub const NR_CLASSES: usize = 4;
+/// Words reserved for per-CPU counters.
+pub const NR_COUNTERS: usize = 32;
+/// The custody bit: the task is in user space's hands.
+pub const CUSTODY_OWNED: u64 = 1;
+
+/// [`Facts::flags`]: woken, not preempted or moved.
+pub const FACT_WAKEUP: u32 = 0x1;
+/// [`Facts::flags`]: may run on one CPU only.
+pub const FACT_PINNED: u32 = 0x2;
+/// [`Facts::flags`]: a kernel thread.
+pub const FACT_KTHREAD: u32 = 0x4;
+/// [`Facts::flags`]: the waker is about to sleep.
+pub const FACT_SYNC: u32 = 0x8;
+
+/// [`Decision::flags`]: the class, see [`Class`].
+pub const DECISION_CLASS_MASK: u32 = 0x3;
+/// [`Decision::flags`]: arrival order, the key is ignored.
+pub const DECISION_FIFO: u32 = 0x4;
+/// [`Decision::flags`]: take a CPU from a batch task at once.
+pub const DECISION_PREEMPT: u32 = 0x8;
+
+/// What a task is taken for; the numbers are part of the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Class {
+    /// Never judged yet.
+    Unknown = 0,
+    /// Sleeps often of its own will: goes first.
+    Interactive = 1,
+    /// Everything else.
+    Batch = 2,
+    /// Scheduled by BPF alone: per-CPU and reclaim kernel threads.
+    Kernel = 3,
+}
+
+impl Class {
+    /// All classes, in wire order.
+    pub const ALL: [Self; NR_CLASSES] = [Self::Unknown, Self::Interactive, Self::Batch, Self::Kernel];
+
+    /// The stable name used on D-Bus and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "new",
+            Self::Interactive => "interactive",
+            Self::Batch => "batch",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+/// What a ring record is about ([`Facts::kind`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RecordKind {
+    /// The task is now in user space's custody.
+    Enqueue = 1,
+    /// Facts only: the task never left BPF, its class is stale.
+    Refresh = 2,
+    /// The slot is free; only slot and pid are set.
+    Exit = 3,
+    /// Look at the control page.
+    Notice = 4,
+}
+
+impl RecordKind {
+    /// Reads the kind of an untrusted record.
+    #[must_use]
+    pub const fn from_wire(kind: u32) -> Option<Self> {
+        match kind {
+            1 => Some(Self::Enqueue),
+            2 => Some(Self::Refresh),
+            3 => Some(Self::Exit),
+            4 => Some(Self::Notice),
+            _ => None,
+        }
+    }
+}
+
+/// BPF → engine: one enqueue, refresh, exit or notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Facts {
+    /// A [`RecordKind`].
+    pub kind: u32,
+    /// Index into the slot table.
+    pub slot: u32,
+    /// Generation of this enqueue; a decision must repeat it.
+    pub generation: u64,
+    /// Thread id.
+    pub pid: u32,
+    /// Process id.
+    pub tgid: u32,
+    /// "Now" on the BPF clock.
+    pub now_ns: u64,
+    /// CPU time since the scheduler met this task.
+    pub sum_exec_ns: u64,
+    /// CPU time since it last slept.
+    pub burst_ns: u64,
+    /// Voluntary context switches since the task was born.
+    pub nr_voluntary_switches: u64,
+    /// Load weight, 1..=10000; 100 is nice 0.
+    pub weight: u32,
+    /// CPU it last ran on.
+    pub cpu: u32,
+    /// CPUs it may run on.
+    pub nr_cpus_allowed: u32,
+    /// `FACT_*` bits.
+    pub flags: u32,
+    /// Tasks on a CPU now.
+    pub nr_running: u32,
+    /// Tasks in queues or in custody now.
+    pub nr_waiting: u32,
+    /// Who woke it; 0 when this is not a wake-up.
+    pub waker_pid: u32,
+    /// Domain of `cpu`.
+    pub llc: u32,
+    /// Control group id, 0 where unknown.
+    pub cgroup_id: u64,
+}
+
+/// Engine → BPF: run this task, there, for so long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Decision {
+    /// Index into the slot table.
+    pub slot: u32,
+    /// Thread id, as in the facts.
+    pub pid: u32,
+    /// Generation, as in the facts.
+    pub generation: u64,
+    /// Time slice.
+    pub slice_ns: u64,
+    /// Ordering key: earlier runs first.
+    pub key_ns: u64,
+    /// Target CPU, or [`CPU_ANY`].
+    pub cpu: u32,
+    /// `DECISION_*` bits and the class.
+    pub flags: u32,
+}
+
+/// One cache line per task, shared by BPF (first half) and engine (second half).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Slot {
+    /// `generation << 1 | CUSTODY_OWNED`.
+    pub custody: AtomicU64,
+    /// When it was handed over.
+    pub handed_over_ns: AtomicU64,
+    /// Thread id of the owner of this slot.
+    pub pid: AtomicU32,
+    #[doc(hidden)]
+    pub reserved0: u32,
+    #[doc(hidden)]
+    pub reserved1: u64,
+    /// Last ordering key.
+    pub key_ns: AtomicU64,
+    /// When the class was decided.
+    pub judged_ns: AtomicU64,
+    /// Slice for direct dispatch, 0 for the default.
+    pub slice_ns: AtomicU64,
+    /// A [`Class`].
+    pub class: AtomicU32,
+    #[doc(hidden)]
+    pub reserved2: u32,
+}
+
+/// The page BPF and engine share; the daemon reads it. Each group of eight words has one writer.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct ControlPage {
+    /// The control word, see [`crate::control::ControlWord`].
+    pub word: AtomicU64,
+    /// Decisions written to the ring so far.
+    pub nr_submitted: AtomicU64,
+    /// Answer to `degraded_seq`: user space is back.
+    pub recovered_seq: AtomicU64,
+    /// Slice for tasks that BPF dispatches by itself.
+    pub slice_ns: AtomicU64,
+    /// How old custody may get before BPF degrades.
+    pub custody_limit_ns: AtomicU64,
+    /// How long a runnable task may wait before BPF gives up.
+    pub stall_limit_ns: AtomicU64,
+    /// CPUs that carry batch work in low-power.
+    pub nr_low_power_cpus: AtomicU64,
+    #[doc(hidden)]
+    pub engine_reserved: AtomicU64,
+
+    /// Odd while degraded; counts both edges.
+    pub degraded_seq: AtomicU64,
+    /// When BPF last degraded.
+    pub degraded_since_ns: AtomicU64,
+    /// Non-zero once `ops.exit` has run.
+    pub exited: AtomicU64,
+    /// CPUs online.
+    pub nr_online_cpus: AtomicU64,
+    /// Tasks on a CPU now.
+    pub nr_running: AtomicI64,
+    /// Tasks in user space's custody now.
+    pub nr_custody: AtomicI64,
+    /// Tasks that hold a slot.
+    pub nr_tasks: AtomicI64,
+    /// Newest control generation a dispatch has acted on.
+    pub seen_generation: AtomicU64,
+
+    /// Turns of the engine's loop.
+    pub nr_loops: AtomicU64,
+    /// Records read.
+    pub nr_records: AtomicU64,
+    /// Decisions made.
+    pub nr_decided: AtomicU64,
+    /// Largest batch of records in one turn.
+    pub nr_max_batch: AtomicU64,
+    /// Page faults of the engine since attach.
+    pub nr_page_faults: AtomicU64,
+    /// Heap operations of the engine since attach.
+    pub nr_heap_ops: AtomicU64,
+    /// Records that made no sense.
+    pub nr_bad_records: AtomicU64,
+    /// Tasks in the pool after the last turn.
+    pub nr_pooled: AtomicU64,
+
+    /// Resident memory of the engine.
+    pub resident_bytes: AtomicU64,
+    /// CPU time of the engine's thread since attach.
+    pub cpu_time_ns: AtomicU64,
+    /// Enqueues judged interactive.
+    pub nr_interactive: AtomicU64,
+    /// Enqueues judged batch.
+    pub nr_batch: AtomicU64,
+    /// Kick programs run because the engine did not block.
+    pub nr_doorbells: AtomicU64,
+    /// Moving threshold, voluntary switches per 1000 s.
+    pub threshold_milli: AtomicU64,
+    /// When interactive turned itself into FIFO, 0 if it has not.
+    pub fifo_since_ns: AtomicU64,
+    /// Tasks handed straight back because the pool was full.
+    pub nr_overflow: AtomicU64,
+}
+
+/// Index into [`CpuStats::counters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Counter {
+    /// Dispatched to an idle CPU by BPF.
+    Direct = 0,
+    /// Took a CPU from a batch task, by BPF.
+    Preempt = 1,
+    /// Queued by BPF: kernel threads, overflow, degraded.
+    Kernel = 2,
+    /// Handed to user space.
+    Handed = 3,
+    /// Of these, not interactive.
+    HandedBatch = 4,
+    /// Dispatched as user space decided.
+    User = 5,
+    /// Late decisions dropped: wrong generation or owner.
+    Cancelled = 6,
+    /// Decided for a CPU the task may no longer use.
+    Bounced = 7,
+    /// Decisions that made no sense.
+    Failed = 8,
+    /// Ring full.
+    Congested = 9,
+    /// No slot left.
+    Overflow = 10,
+    /// Taken back from user space while degraded.
+    Swept = 11,
+    /// Left custody by itself: dequeued or exited.
+    Left = 12,
+    /// CPUs kicked by a mode change or a doorbell.
+    Kicked = 13,
+    /// Taken from another domain's queue.
+    Stolen = 14,
+    /// Ran on because nothing else waited.
+    Kept = 15,
+    /// Put back because a higher class took the CPU.
+    Requeued = 16,
+    /// Moved away from a CPU that went offline.
+    Offline = 17,
+    /// Notifications sent to the engine.
+    WakeEngine = 18,
+    /// Non-interactive enqueues that found no idle CPU.
+    ContendedBatch = 19,
+    /// Ran on another CPU of the same domain.
+    MigratedLlc = 20,
+    /// Ran in another domain.
+    MigratedFar = 21,
+    /// Times a task was put on a CPU.
+    Switches = 22,
+}
+
+impl Counter {
+    /// Every counter with its stable name, in wire order.
+    pub const ALL: [(Self, &'static str); 23] = [
+        (Self::Direct, "nr_direct"),
+        (Self::Preempt, "nr_preempt"),
+        (Self::Kernel, "nr_kernel"),
+        (Self::Handed, "nr_handed"),
+        (Self::HandedBatch, "nr_handed_batch"),
+        (Self::User, "nr_user"),
+        (Self::Cancelled, "nr_cancelled"),
+        (Self::Bounced, "nr_bounced"),
+        (Self::Failed, "nr_failed"),
+        (Self::Congested, "nr_congested"),
+        (Self::Overflow, "nr_overflow"),
+        (Self::Swept, "nr_swept"),
+        (Self::Left, "nr_left"),
+        (Self::Kicked, "nr_kicked"),
+        (Self::Stolen, "nr_stolen"),
+        (Self::Kept, "nr_kept"),
+        (Self::Requeued, "nr_requeued"),
+        (Self::Offline, "nr_offline"),
+        (Self::WakeEngine, "nr_wake_engine"),
+        (Self::ContendedBatch, "nr_contended_batch"),
+        (Self::MigratedLlc, "nr_migrated_llc"),
+        (Self::MigratedFar, "nr_migrated_far"),
+        (Self::Switches, "nr_switches"),
+    ];
+}
+
+/// What one CPU counted; written by that CPU only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CpuStats {
+    /// Indexed by [`Counter`].
+    pub counters: [AtomicU64; NR_COUNTERS],
+    /// Run-queue wait per [`Class`]: bucket *b* counts waits below 2^*b* µs that do not fit bucket *b* − 1.
+    pub wait: [[AtomicU64; NR_WAIT_BUCKETS]; NR_CLASSES],
+    /// Time spent in tasks of this scheduler, the engine left out.
+    pub busy_ns: AtomicU64,
+    /// Times the CPU went idle.
+    pub nr_idle_entries: AtomicU64,
+    /// Time a higher scheduling class held the CPU.
+    pub held_ns: AtomicU64,
+    #[doc(hidden)]
+    pub reserved: [AtomicU64; 5],
+}
+
+impl Default for CpuStats {
+    fn default() -> Self {
+        Self {
+            counters: [const { AtomicU64::new(0) }; NR_COUNTERS],
+            wait: [const { [const { AtomicU64::new(0) }; NR_WAIT_BUCKETS] }; NR_CLASSES],
+            busy_ns: AtomicU64::new(0),
+            nr_idle_entries: AtomicU64::new(0),
+            held_ns: AtomicU64::new(0),
+            reserved: [const { AtomicU64::new(0) }; 5],
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Facts>() == 96);
+    assert!(size_of::<Decision>() == 40);
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<ControlPage>() == 256);
+    assert!(size_of::<CpuStats>() == 8 * (NR_COUNTERS + NR_CLASSES * NR_WAIT_BUCKETS + 8));
+};

@@ -1,0 +1,386 @@
+//! What daemon and engine say to each other.
+//!
+//! The daemon starts the engine with a `SOCK_SEQPACKET` socket as its standard input. Every packet is one
+//! [`Message`] of [`MESSAGE_BYTES`]; [`ToDaemon::Loaded`] carries two descriptors as well. The conversation:
+//!
+//! ```text
+//! engine  Hello                       it runs, nothing is loaded
+//! daemon  Load { … }                  once
+//! engine  Loaded { … } + 2 fds        the kernel has confirmed; or Failed { … }, and the engine ends
+//! daemon  SetMode { seq, … }          any number of times
+//! engine  Done { seq }                the kernel side follows the new word
+//! daemon  Refresh { seq }             engine-side counters (faults, CPU time) are brought up to date
+//! daemon  Unload                      or simply closes the socket
+//! engine  Exited { … }                the kernel is back on its own scheduler; the engine ends
+//! ```
+//!
+//! End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation: both ends
+//! are ours, so it means a mismatch of versions.
+
+use crate::control::Mode;
+
+/// Size of every packet.
+pub const MESSAGE_BYTES: usize = 1024;
+/// First word of every packet: "SCZO".
+const MAGIC: u32 = 0x4f5a_4353;
+/// Longest text in a packet, in bytes; longer text is cut at a character boundary.
+pub const TEXT_BYTES: usize = MESSAGE_BYTES - HEADER_BYTES;
+const NR_ARGS: usize = 8;
+const HEADER_BYTES: usize = 16 + 8 * NR_ARGS;
+
+/// How the scheduler is loaded. Every field has been validated by the daemon and is checked again by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadSettings {
+    /// Mode to start in.
+    pub mode: Mode,
+    /// Preemption on or off.
+    pub preemption: bool,
+    /// Slice of an uncontended task, 250..=20000 µs.
+    pub base_slice_us: u32,
+    /// Shortest slice, 100..=`base_slice_us` µs.
+    pub min_slice_us: u32,
+    /// Longest a batch task waits behind interactive ones, 5..=1000 ms.
+    pub starvation_ms: u32,
+}
+
+impl Default for LoadSettings {
+    fn default() -> Self {
+        Self { mode: Mode::Interactive, preemption: true, base_slice_us: 5_000, min_slice_us: 250, starvation_ms: 100 }
+    }
+}
+
+impl LoadSettings {
+    /// Names the first setting out of range, with the range.
+    pub fn validate(&self) -> Result<(), String> {
+        let check = |name: &str, value: u32, low: u32, high: u32| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("{name} is {value}, allowed is {low} to {high}"))
+            }
+        };
+        check("base_slice_us", self.base_slice_us, 250, 20_000)?;
+        check("min_slice_us", self.min_slice_us, 100, self.base_slice_us)?;
+        check("starvation_ms", self.starvation_ms, 5, 1_000)
+    }
+}
+
+/// Why loading failed, as a stable number; the text says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum FailKind {
+    /// The kernel has no sched_ext.
+    NotSupported = 1,
+    /// The kernel's type information is malformed: no scheduler can be loaded.
+    MalformedBtf = 2,
+    /// Capabilities or limits are missing.
+    Permission = 3,
+    /// Another sched_ext scheduler runs.
+    Conflict = 4,
+    /// Anything else; the text has the kernel's words.
+    Other = 5,
+}
+
+/// Why the scheduler was unloaded ([`ToDaemon::Exited`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ExitKind {
+    /// As asked.
+    Unloaded = 1,
+    /// Someone asked the kernel to (SysRq-S), or unregistered it.
+    Kernel = 2,
+    /// The kernel found an error in the scheduler.
+    Error = 3,
+    /// A runnable task waited too long.
+    Stall = 4,
+}
+
+/// Daemon → engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToEngine {
+    /// Load the scheduler.
+    Load(LoadSettings),
+    /// Switch while loaded.
+    SetMode {
+        /// Repeated in the answer.
+        seq: u32,
+        /// New mode.
+        mode: Mode,
+        /// New preemption.
+        preemption: bool,
+    },
+    /// Bring engine-side counters up to date.
+    Refresh {
+        /// Repeated in the answer.
+        seq: u32,
+    },
+    /// Unload and end.
+    Unload,
+}
+
+/// Engine → daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToDaemon {
+    /// The engine runs, nothing is loaded.
+    Hello {
+        /// Its [`crate::layout::WIRE_VERSION`].
+        wire_version: u32,
+    },
+    /// Loaded and confirmed; the packet carries the descriptors of the control page and of the per-CPU pages.
+    Loaded {
+        /// Possible CPUs, that is, elements of the per-CPU map.
+        nr_cpus: u32,
+        /// Time from the request to the kernel's confirmation.
+        load_us: u64,
+        /// Name of the operations as the kernel shows it.
+        ops: String,
+    },
+    /// Loading failed; the engine ends.
+    Failed {
+        /// Stable kind.
+        kind: FailKind,
+        /// What happened and what to do.
+        text: String,
+    },
+    /// A request is done.
+    Done {
+        /// Of the request.
+        seq: u32,
+    },
+    /// The kernel is back on its own scheduler; the engine ends.
+    Exited {
+        /// Stable kind.
+        kind: ExitKind,
+        /// The kernel's exit code.
+        code: i64,
+        /// The kernel's reason and message.
+        text: String,
+    },
+}
+
+/// A packet that is not one of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadMessage(pub &'static str);
+
+impl std::fmt::Display for BadMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "malformed control message: {}", self.0)
+    }
+}
+
+impl std::error::Error for BadMessage {}
+
+/// One packet.
+pub type Message = [u8; MESSAGE_BYTES];
+
+struct Fields {
+    kind: u32,
+    seq: u32,
+    args: [u64; NR_ARGS],
+}
+
+fn encode(kind: u32, seq: u32, args: &[u64], text: &str) -> Message {
+    let mut packet = [0; MESSAGE_BYTES];
+    packet[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    packet[4..8].copy_from_slice(&kind.to_le_bytes());
+    packet[8..12].copy_from_slice(&seq.to_le_bytes());
+    for (index, arg) in args.iter().enumerate() {
+        packet[16 + 8 * index..24 + 8 * index].copy_from_slice(&arg.to_le_bytes());
+    }
+    let end = floor_char_boundary(text, TEXT_BYTES);
+    packet[12..16].copy_from_slice(&(end as u32).to_le_bytes());
+    packet[HEADER_BYTES..HEADER_BYTES + end].copy_from_slice(&text.as_bytes()[..end]);
+    packet
+}
+
+fn floor_char_boundary(text: &str, limit: usize) -> usize {
+    (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0)
+}
+
+fn decode(packet: &[u8]) -> Result<(Fields, &str), BadMessage> {
+    let packet: &Message = packet.try_into().map_err(|_| BadMessage("wrong size"))?;
+    let word = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().unwrap_or_default());
+    if word(0) != MAGIC {
+        return Err(BadMessage("wrong magic"));
+    }
+    let mut args = [0; NR_ARGS];
+    for (index, arg) in args.iter_mut().enumerate() {
+        let at = 16 + 8 * index;
+        *arg = u64::from_le_bytes(packet[at..at + 8].try_into().unwrap_or_default());
+    }
+    let len = word(12) as usize;
+    let text = packet.get(HEADER_BYTES..HEADER_BYTES + len.min(MESSAGE_BYTES)).ok_or(BadMessage("text too long"))?;
+    let text = str::from_utf8(text).map_err(|_| BadMessage("text is not UTF-8"))?;
+    Ok((Fields { kind: word(4), seq: word(8), args }, text))
+}
+
+fn mode_arg(arg: u64) -> Result<Mode, BadMessage> {
+    u8::try_from(arg).ok().and_then(Mode::from_wire).ok_or(BadMessage("unknown mode"))
+}
+
+fn narrow(arg: u64) -> Result<u32, BadMessage> {
+    u32::try_from(arg).map_err(|_| BadMessage("number out of range"))
+}
+
+impl ToEngine {
+    /// The packet to send.
+    #[must_use]
+    pub fn encode(&self) -> Message {
+        match *self {
+            Self::Load(s) => encode(
+                1,
+                0,
+                &[
+                    s.mode as u64,
+                    u64::from(s.preemption),
+                    s.base_slice_us.into(),
+                    s.min_slice_us.into(),
+                    s.starvation_ms.into(),
+                ],
+                "",
+            ),
+            Self::SetMode { seq, mode, preemption } => encode(2, seq, &[mode as u64, preemption.into()], ""),
+            Self::Refresh { seq } => encode(3, seq, &[], ""),
+            Self::Unload => encode(4, 0, &[], ""),
+        }
+    }
+
+    /// Reads a packet.
+    pub fn decode(packet: &[u8]) -> Result<Self, BadMessage> {
+        let (Fields { kind, seq, args }, _) = decode(packet)?;
+        Ok(match kind {
+            1 => Self::Load(LoadSettings {
+                mode: mode_arg(args[0])?,
+                preemption: args[1] != 0,
+                base_slice_us: narrow(args[2])?,
+                min_slice_us: narrow(args[3])?,
+                starvation_ms: narrow(args[4])?,
+            }),
+            2 => Self::SetMode { seq, mode: mode_arg(args[0])?, preemption: args[1] != 0 },
+            3 => Self::Refresh { seq },
+            4 => Self::Unload,
+            _ => return Err(BadMessage("unknown kind")),
+        })
+    }
+}
+
+impl ToDaemon {
+    /// The packet to send.
+    #[must_use]
+    pub fn encode(&self) -> Message {
+        match self {
+            Self::Hello { wire_version } => encode(101, 0, &[(*wire_version).into()], ""),
+            Self::Loaded { nr_cpus, load_us, ops } => encode(102, 0, &[(*nr_cpus).into(), *load_us], ops),
+            Self::Failed { kind, text } => encode(103, 0, &[*kind as u64], text),
+            Self::Done { seq } => encode(104, *seq, &[], ""),
+            Self::Exited { kind, code, text } => encode(105, 0, &[*kind as u64, *code as u64], text),
+        }
+    }
+
+    /// Reads a packet.
+    pub fn decode(packet: &[u8]) -> Result<Self, BadMessage> {
+        let (Fields { kind, seq, args }, text) = decode(packet)?;
+        let text = text.to_owned();
+        Ok(match kind {
+            101 => Self::Hello { wire_version: narrow(args[0])? },
+            102 => Self::Loaded { nr_cpus: narrow(args[0])?, load_us: args[1], ops: text },
+            103 => Self::Failed {
+                kind: match args[0] {
+                    1 => FailKind::NotSupported,
+                    2 => FailKind::MalformedBtf,
+                    3 => FailKind::Permission,
+                    4 => FailKind::Conflict,
+                    5 => FailKind::Other,
+                    _ => return Err(BadMessage("unknown failure")),
+                },
+                text,
+            },
+            104 => Self::Done { seq },
+            105 => Self::Exited {
+                kind: match args[0] {
+                    1 => ExitKind::Unloaded,
+                    2 => ExitKind::Kernel,
+                    3 => ExitKind::Error,
+                    4 => ExitKind::Stall,
+                    _ => return Err(BadMessage("unknown exit")),
+                },
+                code: args[1] as i64,
+                text,
+            },
+            _ => return Err(BadMessage("unknown kind")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn to_daemon() -> impl Strategy<Value = ToDaemon> {
+        prop_oneof![
+            any::<u32>().prop_map(|wire_version| ToDaemon::Hello { wire_version }),
+            (any::<u32>(), any::<u64>(), "\\PC{0,64}").prop_map(|(nr_cpus, load_us, ops)| ToDaemon::Loaded {
+                nr_cpus,
+                load_us,
+                ops
+            }),
+            "\\PC{0,64}".prop_map(|text| ToDaemon::Failed { kind: FailKind::Conflict, text }),
+            any::<u32>().prop_map(|seq| ToDaemon::Done { seq }),
+            (any::<i64>(), "\\PC{0,64}").prop_map(|(code, text)| ToDaemon::Exited {
+                kind: ExitKind::Stall,
+                code,
+                text
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive(message in to_daemon()) {
+            prop_assert_eq!(ToDaemon::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn requests_survive(seq: u32, mode in 0u8..3, preemption: bool, base in 250u32..20_000) {
+            let mode = Mode::from_wire(mode).unwrap();
+            for request in [
+                ToEngine::Load(LoadSettings { mode, preemption, base_slice_us: base, ..LoadSettings::default() }),
+                ToEngine::SetMode { seq, mode, preemption },
+                ToEngine::Refresh { seq },
+                ToEngine::Unload,
+            ] {
+                prop_assert_eq!(ToEngine::decode(&request.encode()), Ok(request));
+            }
+        }
+
+        #[test]
+        fn noise_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..1100)) {
+            let _ = ToEngine::decode(&noise);
+            let _ = ToDaemon::decode(&noise);
+        }
+
+        #[test]
+        fn noise_behind_a_header_never_panics(kind in 0u32..110, seq: u32, args: [u64; 8], len: u32) {
+            let mut packet = encode(kind, seq, &args, "");
+            packet[12..16].copy_from_slice(&len.to_le_bytes());
+            let _ = ToEngine::decode(&packet);
+            let _ = ToDaemon::decode(&packet);
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        let text = "é".repeat(MESSAGE_BYTES);
+        let packet = ToDaemon::Failed { kind: FailKind::Other, text }.encode();
+        let Ok(ToDaemon::Failed { text, .. }) = ToDaemon::decode(&packet) else { panic!("decodes") };
+        assert!(text.len() <= TEXT_BYTES && text.chars().all(|c| c == 'é'));
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let bad = LoadSettings { min_slice_us: 9_000, ..LoadSettings::default() };
+        assert_eq!(bad.validate().unwrap_err(), "min_slice_us is 9000, allowed is 100 to 5000");
+        assert_eq!(LoadSettings::default().validate(), Ok(()));
+    }
+}

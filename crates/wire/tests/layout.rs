@@ -1,0 +1,157 @@
+//! Compiles `scherzo_wire.h` and compares every size, offset and constant with the Rust mirror.
+
+#![allow(missing_docs)]
+
+use std::fmt::Write as _;
+use std::mem::offset_of;
+use std::process::Command;
+
+use scherzo_wire::control::{ControlWord, Mode, Order};
+use scherzo_wire::layout::{self, Class, ControlPage, Counter, CpuStats, Decision, Facts, RecordKind, Slot};
+
+/// (expression in C, value in Rust)
+fn expectations() -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    macro_rules! fields {
+        ($c:literal, $rust:ty, $($field:ident $(= $name:literal)?),+ $(,)?) => {
+            all.push((format!("sizeof(struct {})", $c), size_of::<$rust>() as u64));
+            $(
+                #[allow(unused_mut, unused_assignments)]
+                let mut name = stringify!($field);
+                $(name = $name;)?
+                all.push((format!("__builtin_offsetof(struct {}, {name})", $c), offset_of!($rust, $field) as u64));
+            )+
+        };
+    }
+    fields!(
+        "scherzo_facts",
+        Facts,
+        kind,
+        slot,
+        generation,
+        pid,
+        tgid,
+        now_ns,
+        sum_exec_ns,
+        burst_ns,
+        nr_voluntary_switches,
+        weight,
+        cpu,
+        nr_cpus_allowed,
+        flags,
+        nr_running,
+        nr_waiting,
+        waker_pid,
+        llc,
+        cgroup_id,
+    );
+    fields!("scherzo_decision", Decision, slot, pid, generation, slice_ns, key_ns, cpu, flags);
+    fields!("scherzo_slot", Slot, custody, handed_over_ns, pid, key_ns, judged_ns, slice_ns, class = "klass",);
+    fields!(
+        "scherzo_control",
+        ControlPage,
+        word,
+        nr_submitted,
+        recovered_seq,
+        slice_ns,
+        custody_limit_ns,
+        stall_limit_ns,
+        nr_low_power_cpus,
+        degraded_seq,
+        degraded_since_ns,
+        exited,
+        nr_online_cpus,
+        nr_running,
+        nr_custody,
+        nr_tasks,
+        seen_generation,
+        nr_loops,
+        nr_records,
+        nr_decided,
+        nr_max_batch,
+        nr_page_faults,
+        nr_heap_ops,
+        nr_bad_records,
+        nr_pooled,
+        resident_bytes,
+        cpu_time_ns,
+        nr_interactive,
+        nr_batch,
+        nr_doorbells,
+        threshold_milli,
+        fifo_since_ns,
+        nr_overflow,
+    );
+    fields!("scherzo_cpu_stats", CpuStats, counters, wait, busy_ns, nr_idle_entries, held_ns);
+
+    let mut constant = |c: &str, rust: u64| all.push((c.to_owned(), rust));
+    constant("SCHERZO_WIRE_VERSION", layout::WIRE_VERSION.into());
+    constant("SCHERZO_NR_SLOTS", layout::NR_SLOTS.into());
+    constant("SCHERZO_NO_SLOT", layout::NO_SLOT.into());
+    constant("SCHERZO_NR_RING_RECORDS", layout::NR_RING_RECORDS.into());
+    constant("SCHERZO_FACTS_RING_BYTES", layout::FACTS_RING_BYTES.into());
+    constant("SCHERZO_DECISION_RING_BYTES", layout::DECISION_RING_BYTES.into());
+    constant("SCHERZO_CPU_ANY", layout::CPU_ANY.into());
+    constant("SCHERZO_NR_WAIT_BUCKETS", layout::NR_WAIT_BUCKETS as u64);
+    constant("SCHERZO_NR_CLASSES", layout::NR_CLASSES as u64);
+    constant("SCHERZO_NR_COUNTERS", layout::NR_COUNTERS as u64);
+    constant("SCHERZO_CUSTODY_OWNED", layout::CUSTODY_OWNED);
+    constant("SCHERZO_FACT_WAKEUP", layout::FACT_WAKEUP.into());
+    constant("SCHERZO_FACT_PINNED", layout::FACT_PINNED.into());
+    constant("SCHERZO_FACT_KTHREAD", layout::FACT_KTHREAD.into());
+    constant("SCHERZO_FACT_SYNC", layout::FACT_SYNC.into());
+    constant("SCHERZO_DECISION_CLASS_MASK", layout::DECISION_CLASS_MASK.into());
+    constant("SCHERZO_DECISION_FIFO", layout::DECISION_FIFO.into());
+    constant("SCHERZO_DECISION_PREEMPT", layout::DECISION_PREEMPT.into());
+    constant("SCHERZO_MODE_INTERACTIVE", Mode::Interactive as u64);
+    constant("SCHERZO_MODE_FIFO", Mode::Fifo as u64);
+    constant("SCHERZO_MODE_LOW_POWER", Mode::LowPower as u64);
+    constant("SCHERZO_CLASS_UNKNOWN", Class::Unknown as u64);
+    constant("SCHERZO_CLASS_INTERACTIVE", Class::Interactive as u64);
+    constant("SCHERZO_CLASS_BATCH", Class::Batch as u64);
+    constant("SCHERZO_CLASS_KERNEL", Class::Kernel as u64);
+    constant("SCHERZO_ORDER_DEADLINE", Order::Deadline as u64);
+    constant("SCHERZO_ORDER_FIFO", Order::Fifo as u64);
+    constant("SCHERZO_RECORD_ENQUEUE", RecordKind::Enqueue as u64);
+    constant("SCHERZO_RECORD_REFRESH", RecordKind::Refresh as u64);
+    constant("SCHERZO_RECORD_EXIT", RecordKind::Exit as u64);
+    constant("SCHERZO_RECORD_NOTICE", RecordKind::Notice as u64);
+    for (counter, name) in Counter::ALL {
+        let c = format!("SCHERZO_CNT_{}", name.trim_start_matches("nr_").to_uppercase());
+        constant(&c, counter as u64);
+    }
+    let word = ControlWord { mode: Mode::LowPower, preemption: true, order: Order::Fifo, generation: 9 };
+    constant(
+        "((u64)SCHERZO_MODE_LOW_POWER << SCHERZO_CONTROL_MODE_SHIFT) | \
+         ((u64)SCHERZO_FLAG_PREEMPTION << SCHERZO_CONTROL_FLAGS_SHIFT) | \
+         ((u64)SCHERZO_ORDER_FIFO << SCHERZO_CONTROL_ORDER_SHIFT) | (9ULL << SCHERZO_CONTROL_GENERATION_SHIFT)",
+        word.pack(),
+    );
+    all
+}
+
+#[test]
+fn rust_mirrors_the_header() {
+    let expectations = expectations();
+    let mut program = String::from("#include <stdio.h>\n#include \"scherzo_wire.h\"\nint main(void) {\n");
+    for (expression, _) in &expectations {
+        writeln!(program, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
+    }
+    program.push_str("return 0; }\n");
+
+    let dir = tempfile::tempdir().unwrap();
+    let (source, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
+    std::fs::write(&source, program).unwrap();
+    let built = Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Werror", "-I", scherzo_wire::INCLUDE_DIR, "-o"])
+        .args([&binary, &source])
+        .status()
+        .expect("a C compiler, as Rust itself needs one to link");
+    assert!(built.success());
+    let output = Command::new(&binary).output().unwrap();
+    let values: Vec<u64> = str::from_utf8(&output.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(values.len(), expectations.len());
+    for ((expression, rust), c) in expectations.into_iter().zip(values) {
+        assert_eq!(rust, c, "{expression}: Rust has {rust}, C has {c}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Scherzo: xtask.
+
+fn main() {}
