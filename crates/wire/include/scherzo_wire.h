@@ -95,7 +95,7 @@ struct scherzo_facts {
 	u32 tgid;
 	u64 now_ns;
 	u64 sum_exec_ns; /* CPU time since the scheduler met this task */
-	u64 burst_ns; /* CPU time since it last slept */
+	u64 burst_ns; /* CPU time since it last slept; for a wake-up, of the burst before that sleep */
 	u64 nr_voluntary_switches; /* since the task was born */
 	u32 weight; /* 1..10000, 100 is nice 0 */
 	u32 cpu; /* where it last ran */
@@ -149,8 +149,8 @@ struct scherzo_control {
 	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
 	u64 custody_limit_ns; /* how old custody may get before BPF degrades */
 	u64 stall_limit_ns; /* how long a runnable task may wait before BPF gives up */
-	u64 nr_low_power_cpus; /* CPUs that carry batch work in low-power */
-	u64 engine_reserved;
+	u64 starvation_limit_ns; /* how long batch work waits behind interactive work */
+	u64 parked; /* the engine sleeps or is about to: a new record must wake it */
 
 	/* Written by BPF. */
 	u64 degraded_seq; /* odd while degraded; counts both edges */

@@ -119,7 +119,7 @@ pub struct Facts {
     pub now_ns: u64,
     /// CPU time since the scheduler met this task.
     pub sum_exec_ns: u64,
-    /// CPU time since it last slept.
+    /// CPU time since it last slept; for a wake-up, of the burst before that sleep.
     pub burst_ns: u64,
     /// Voluntary context switches since the task was born.
     pub nr_voluntary_switches: u64,
@@ -205,10 +205,10 @@ pub struct ControlPage {
     pub custody_limit_ns: AtomicU64,
     /// How long a runnable task may wait before BPF gives up.
     pub stall_limit_ns: AtomicU64,
-    /// CPUs that carry batch work in low-power.
-    pub nr_low_power_cpus: AtomicU64,
-    #[doc(hidden)]
-    pub engine_reserved: AtomicU64,
+    /// How long batch work waits behind interactive work.
+    pub starvation_limit_ns: AtomicU64,
+    /// Non-zero while the engine sleeps or is about to: a new record must wake it.
+    pub parked: AtomicU64,
 
     /// Odd while degraded; counts both edges.
     pub degraded_seq: AtomicU64,
