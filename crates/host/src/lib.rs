@@ -1,1 +1,20 @@
-//! Scherzo: host.
+//! What the host says about itself: readers of `/sys` and `/proc`.
+//!
+//! Every reader takes a [`Root`], so that tests and the simulation put a directory of their own in place of `/`.
+//! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
+
+mod error;
+mod kernel;
+mod process;
+mod root;
+mod sched_ext;
+mod stat;
+mod sysctl;
+
+pub use error::Error;
+pub use kernel::release;
+pub use process::{ProcessStats, process_stats};
+pub use root::Root;
+pub use sched_ext::{Phase, SchedExt};
+pub use stat::idle_ns;
+pub use sysctl::{compact_unevictable, set_compact_unevictable};
