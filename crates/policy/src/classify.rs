@@ -1,0 +1,140 @@
+//! Interactive or batch.
+//!
+//! Who sleeps voluntarily, and often, waits for something outside: a person, a device, a frame. So the measure is
+//! voluntary context switches per second, smoothed per task (each sample counts half), against a threshold that
+//! follows the samples of all tasks, as scx_bpfland did before it gave up classes. Two marks around the threshold keep
+//! a task near it from changing class at every sample.
+//!
+//! The rate says nothing about a task nobody has sampled yet: if it was woken explicitly it counts as interactive, if
+//! not (it was forked, or is new to us) as batch. And the rate is slow to notice that a task has begun to compute:
+//! one that has run for a whole base slice without sleeping is batch until it sleeps, and if it was never sampled
+//! until its first sample.
+//!
+//! Rates are in voluntary switches per 1000 s ("milli"), integers throughout.
+
+use crate::decision::Class;
+use crate::time::advance;
+
+/// Bounds of the threshold: at 1 per second nearly everything is interactive, past 10 too little would be.
+const THRESHOLD_MILLI: core::ops::RangeInclusive<u64> = 1_000..=10_000;
+/// The newest sample's share of the threshold is one over this.
+const THRESHOLD_INERTIA: u64 = 16;
+/// More voluntary switches in one sample cannot be.
+const MAX_SWITCHES: u64 = 1_000_000;
+/// A sample this many intervals long tells little about now.
+const STALE_INTERVALS: u64 = 10;
+/// A task that ran less than one part in this many of a stale sample was mostly away.
+const AWAY_PARTS: u64 = 8;
+
+/// The moving threshold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Threshold {
+    milli: u64,
+}
+
+impl Default for Threshold {
+    fn default() -> Self {
+        Self { milli: *THRESHOLD_MILLI.end() }
+    }
+}
+
+impl Threshold {
+    pub(crate) const fn milli(self) -> u64 {
+        self.milli
+    }
+
+    fn follow(&mut self, sample_milli: u64) {
+        let sample_milli = sample_milli.clamp(*THRESHOLD_MILLI.start(), *THRESHOLD_MILLI.end());
+        self.milli = (self.milli * (THRESHOLD_INERTIA - 1) + sample_milli) / THRESHOLD_INERTIA;
+    }
+
+    /// The class for a rate, given the class so far.
+    const fn judge(self, rate_milli: u64, class: Class) -> Class {
+        let mark_milli = match class {
+            Class::Interactive => self.milli * 3 / 4,
+            Class::Batch => self.milli * 5 / 4,
+            Class::Unknown => self.milli,
+        };
+        if rate_milli >= mark_milli { Class::Interactive } else { Class::Batch }
+    }
+}
+
+/// The counters of a task at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sighting {
+    pub(crate) now_ns: u64,
+    pub(crate) nr_voluntary_switches: u64,
+    pub(crate) sum_exec_ns: u64,
+}
+
+/// How often a task sleeps and how long it runs in between.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tempo {
+    since: Sighting,
+    rate_milli: u64,
+    mean_burst_ns: u64,
+    sampled: bool,
+    class: Class,
+}
+
+impl Tempo {
+    /// Of a task never seen before.
+    pub(crate) fn new(sighting: Sighting, woken: bool) -> Self {
+        let class = if woken { Class::Interactive } else { Class::Batch };
+        Self { since: sighting, class, ..Self::default() }
+    }
+
+    pub(crate) const fn rate_milli(&self) -> u64 {
+        self.rate_milli
+    }
+
+    pub(crate) const fn mean_burst_ns(&self) -> u64 {
+        self.mean_burst_ns
+    }
+
+    /// The class right now, for a task that has run for `burst_ns` since it last slept.
+    pub(crate) fn class_now(&mut self, burst_ns: u64, base_slice_ns: u64) -> Class {
+        if burst_ns < base_slice_ns {
+            return self.class;
+        }
+        if !self.sampled {
+            self.class = Class::Batch;
+        }
+        Class::Batch
+    }
+
+    /// Takes a sample if the last one is at least `interval_ns` old.
+    pub(crate) fn sample(&mut self, sighting: Sighting, interval_ns: u64, threshold: &mut Threshold) {
+        let window_ns = advance(sighting.now_ns, self.since.now_ns);
+        if window_ns == 0 {
+            // Also where time went backwards: a start in the future would never be reached.
+            self.since = sighting;
+        }
+        if window_ns < interval_ns {
+            return;
+        }
+        let nr_switches = advance(sighting.nr_voluntary_switches, self.since.nr_voluntary_switches).min(MAX_SWITCHES);
+        let exec_ns = advance(sighting.sum_exec_ns, self.since.sum_exec_ns);
+        self.since = sighting;
+        // Someone was away, not at the machine: coming back should not find a sluggish editor.
+        if window_ns / STALE_INTERVALS > interval_ns && exec_ns < window_ns / AWAY_PARTS {
+            return;
+        }
+        self.take_in(nr_switches, exec_ns, window_ns, threshold);
+    }
+
+    fn take_in(&mut self, nr_switches: u64, exec_ns: u64, window_ns: u64, threshold: &mut Threshold) {
+        let rate_milli = nr_switches * 1_000_000_000_000 / window_ns;
+        let burst_ns = exec_ns / nr_switches.max(1);
+        if self.sampled {
+            self.rate_milli = u64::midpoint(self.rate_milli, rate_milli);
+            self.mean_burst_ns = u64::midpoint(self.mean_burst_ns, burst_ns);
+        } else {
+            self.rate_milli = rate_milli;
+            self.mean_burst_ns = burst_ns;
+        }
+        self.class = threshold.judge(self.rate_milli, if self.sampled { self.class } else { Class::Unknown });
+        self.sampled = true;
+        threshold.follow(rate_milli);
+    }
+}

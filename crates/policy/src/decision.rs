@@ -1,0 +1,71 @@
+//! What the policy answers.
+
+use crate::ids::{CpuId, Generation, Pid, SlotId};
+
+/// What a task is taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Never seen.
+    #[default]
+    Unknown,
+    /// Sleeps often of its own will: goes first.
+    Interactive,
+    /// Everything else.
+    Batch,
+}
+
+/// Where a task shall run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// The kernel side chooses.
+    #[default]
+    Any,
+    /// Here and nowhere else.
+    Cpu(CpuId),
+}
+
+/// Which queues work enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By ordering key.
+    #[default]
+    Deadline,
+    /// By arrival.
+    Fifo,
+}
+
+/// Run this task, there, for so long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// As in the facts.
+    pub slot: SlotId,
+    /// As in the facts.
+    pub pid: Pid,
+    /// As in the facts.
+    pub generation: Generation,
+    /// Time slice.
+    pub slice_ns: u64,
+    /// Ordering key on the clock of the facts: the earlier runs first. Meaningful in either order.
+    pub key_ns: u64,
+    /// Where.
+    pub target: Target,
+    /// What the task is taken for.
+    pub class: Class,
+    /// Which queue.
+    pub order: Order,
+    /// Take a CPU from a batch task at once.
+    pub preempt: bool,
+}
+
+/// The last judgement on a task, for publishing where the kernel side can read it without asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What the task is taken for.
+    pub class: Class,
+    /// Its ordering key.
+    pub key_ns: u64,
+    /// Its slice; 0 where the task was never seen.
+    pub slice_ns: u64,
+    /// When it was judged.
+    pub judged_ns: u64,
+}

@@ -1,0 +1,89 @@
+//! The framework a policy lives in.
+//!
+//! The engine's loop is the same for every policy:
+//!
+//! ```text
+//! for record in ring        policy.enqueue(facts) · policy.refresh(facts) · policy.exit(slot, pid)
+//! while ring has room       policy.pop() → decision
+//! ```
+//!
+//! [`Policy::pop`] takes a task out, [`Policy::peek`] only looks, so nothing need be given back when the ring is full.
+
+use crate::decision::{Decision, Order, Verdict};
+use crate::facts::{BadRecord, Load, TaskFacts};
+use crate::ids::{Pid, SlotId};
+use crate::settings::Settings;
+
+/// Sizes fixed at construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Slots are below this.
+    pub nr_slots: u32,
+    /// Tasks kept in order; more are handed straight back.
+    pub pool_capacity: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { nr_slots: 32_768, pool_capacity: 16_384 }
+    }
+}
+
+/// What a policy counted since construction, and where it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Enqueues judged interactive.
+    pub nr_interactive: u64,
+    /// Enqueues judged batch.
+    pub nr_batch: u64,
+    /// Tasks handed straight back because the pool was full.
+    pub nr_overflow: u64,
+    /// Records dropped because they made no sense.
+    pub nr_bad_records: u64,
+    /// The threshold between the classes now, in voluntary switches per 1000 s.
+    pub threshold_milli: u64,
+    /// Since when the policy has used arrival order of its own accord.
+    pub fifo_since_ns: Option<u64>,
+}
+
+/// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the facts say.
+pub trait Policy {
+    /// A task waits to be run. A second enqueue of the same slot replaces the first.
+    fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord>;
+
+    /// News about a task that does not wait here.
+    fn refresh(&mut self, facts: &TaskFacts) -> Result<(), BadRecord>;
+
+    /// The task no longer waits; says whether it did. `pid` must match, or nothing happens.
+    fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool;
+
+    /// The task is gone and its slot free; says whether it was known. `pid` must match, or nothing happens.
+    fn exit(&mut self, slot: SlotId, pid: Pid) -> bool;
+
+    /// The decision that [`Self::pop`] would give.
+    fn peek(&self) -> Option<Decision>;
+
+    /// Decides the next task.
+    fn pop(&mut self) -> Option<Decision>;
+
+    /// Tasks waiting here.
+    fn nr_pending(&self) -> usize;
+
+    /// Tells how busy the machine is, between records.
+    fn observe_load(&mut self, now_ns: u64, load: Load);
+
+    /// Changes settings; takes effect with the next record, and for [`Self::order`] at once.
+    fn set_settings(&mut self, settings: Settings);
+
+    /// Tells the number of CPUs online.
+    fn set_nr_cpus(&mut self, nr_cpus: u32);
+
+    /// Which queues work enters now.
+    fn order(&self) -> Order;
+
+    /// The last judgement on a task; the default for one never seen.
+    fn verdict(&self, slot: SlotId) -> Verdict;
+
+    /// The counters.
+    fn totals(&self) -> Totals;
+}

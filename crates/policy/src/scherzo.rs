@@ -1,0 +1,286 @@
+//! The policy of Scherzo.
+//!
+//! **Problem.** A desktop under load has two kinds of work: tasks that somebody waits for, which run briefly and
+//! often, and tasks that just have to get done. Serving the first at once must neither starve the second nor cost
+//! throughput, and nobody has labelled them.
+//!
+//! **Approach.** Four small parts, each in its own file:
+//! - [`classify`](crate::classify) tells the kinds apart by how often a task sleeps of its own will;
+//! - [`deadline`](crate::deadline) turns arrival time, fair share, habit and class into one ordering key;
+//! - [`slice`](crate::slice) keeps a round of the queue short;
+//! - [`pool`](crate::pool) keeps the waiting in order, and [`arrivals`](crate::arrivals) those it has no room for.
+//!
+//! This file is the order of events. An enqueue updates what is known about the task, judges it (class, key, slice)
+//! and pools it; a pop takes the earliest key and moves the virtual clock up to that task's virtual runtime. The key
+//! is reckoned in either order, so that the mode may change while tasks wait: keys of arrival order are plain times
+//! and mix with the others, within the starvation bound.
+//!
+//! **When the pool is full** further tasks are handed straight back in the order of their arrival, before those in the
+//! pool, and counted: past some thousand waiting tasks there is nothing left to gain from order.
+//!
+//! **Sources.** scx_rustland (deadline from virtual runtime and recent run time, pool in user space), scx_bpfland up
+//! to 2024 (moving threshold on voluntary switches), EEVDF (lag) and BORE (burst penalty). What is new is the key in
+//! the time domain, which bounds waiting by construction.
+//!
+//! **Limits.** A task that sleeps often *and* computes for long (an encoder's worker) is taken for interactive until
+//! it has run for a base slice in one go, every time it wakes. Placement on CPUs is left to the kernel side.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::arrivals::Arrivals;
+use crate::classify::{Sighting, Tempo, Threshold};
+use crate::deadline::{self, Weight};
+use crate::decision::{Class, Decision, Order, Target, Verdict};
+use crate::facts::{BadRecord, Load, TaskFacts, TaskFlags};
+use crate::framework::{Limits, Policy, Totals};
+use crate::ids::{Pid, SlotId};
+use crate::pool::{Pool, PoolFull};
+use crate::settings::{Mode, Settings};
+use crate::slice::slice_ns;
+use crate::time::{Clock, advance, signed_diff};
+use crate::underuse::UnderUse;
+
+/// How many base slices of a task's habitual burst count against it.
+const MAX_BURST_SLICES: u64 = 4;
+
+/// What is known about the task in one slot; the default where there is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    pid: Pid,
+    tempo: Tempo,
+    sum_exec_ns: u64,
+    vruntime_ns: u64,
+    verdict: Verdict,
+    /// What to answer once its turn comes; meaningful while it waits.
+    pending: Decision,
+}
+
+/// The policy behind every mode.
+#[derive(Debug)]
+pub struct Scherzo {
+    settings: Settings,
+    nr_cpus: u32,
+    clock: Clock,
+    /// The virtual clock: never behind the virtual runtime of a task that has been decided.
+    virtual_ns: u64,
+    threshold: Threshold,
+    under_use: UnderUse,
+    tasks: Vec<Task>,
+    pool: Pool,
+    overflow: Arrivals,
+    totals: Totals,
+}
+
+impl Scherzo {
+    /// A policy that knows no task yet. Everything it will ever need is allocated here.
+    #[must_use]
+    pub fn new(limits: Limits, settings: Settings, nr_cpus: u32) -> Self {
+        Self {
+            settings: settings.clamped(),
+            nr_cpus,
+            clock: Clock::default(),
+            virtual_ns: 0,
+            threshold: Threshold::default(),
+            under_use: UnderUse::default(),
+            tasks: vec![Task::default(); limits.nr_slots as usize],
+            pool: Pool::new(limits.pool_capacity as usize, limits.nr_slots),
+            overflow: Arrivals::new(limits.nr_slots),
+            totals: Totals::default(),
+        }
+    }
+
+    fn admit(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+        let bad = if facts.slot.index() >= self.tasks.len() {
+            BadRecord::Slot
+        } else if facts.pid == Pid(0) {
+            BadRecord::Pid
+        } else {
+            return Ok(());
+        };
+        self.totals.nr_bad_records += 1;
+        Err(bad)
+    }
+
+    /// Brings everything known about the task up to date and judges it anew.
+    fn judge(&mut self, facts: &TaskFacts) -> Verdict {
+        let now_ns = self.clock.observe(facts.now_ns, self.nr_pending() > 0);
+        self.under_use.observe(now_ns, facts.load, self.nr_cpus);
+        let sighting =
+            Sighting { now_ns, nr_voluntary_switches: facts.nr_voluntary_switches, sum_exec_ns: facts.sum_exec_ns };
+        self.meet(facts, sighting);
+        let class = self.classify(facts, sighting);
+        let lag_ns = self.account(facts);
+        let key_ns = match self.order() {
+            Order::Fifo => now_ns,
+            Order::Deadline => self.deadline_ns(facts, class, lag_ns),
+        };
+        let slice_ns = slice_ns(&self.settings, facts.load, self.nr_cpus);
+        let verdict = Verdict { class, key_ns, slice_ns, judged_ns: now_ns };
+        self.tasks[facts.slot.index()].verdict = verdict;
+        verdict
+    }
+
+    /// Starts afresh where the slot has a new owner.
+    fn meet(&mut self, facts: &TaskFacts, sighting: Sighting) {
+        if self.tasks[facts.slot.index()].pid == facts.pid {
+            return;
+        }
+        self.withdraw(facts.slot);
+        self.tasks[facts.slot.index()] = Task {
+            pid: facts.pid,
+            tempo: Tempo::new(sighting, facts.flags.has(TaskFlags::WAKEUP)),
+            sum_exec_ns: facts.sum_exec_ns,
+            vruntime_ns: self.virtual_ns,
+            ..Task::default()
+        };
+    }
+
+    fn classify(&mut self, facts: &TaskFacts, sighting: Sighting) -> Class {
+        let tempo = &mut self.tasks[facts.slot.index()].tempo;
+        tempo.sample(sighting, self.settings.sample_interval_ns, &mut self.threshold);
+        tempo.class_now(facts.burst_ns, self.settings.base_slice_ns)
+    }
+
+    /// Charges what the task has run since it was last seen and returns its lag: how far it is ahead of its share.
+    fn account(&mut self, facts: &TaskFacts) -> i64 {
+        let bound_ns = self.bound_ns();
+        let task = &mut self.tasks[facts.slot.index()];
+        let weight = Weight::new(facts.weight);
+        let run_ns = advance(facts.sum_exec_ns, task.sum_exec_ns);
+        task.sum_exec_ns = facts.sum_exec_ns;
+        let credit_ns = deadline::credit_ns(self.settings.base_slice_ns, task.tempo.rate_milli(), weight, bound_ns);
+        let vruntime_ns = deadline::charge(task.vruntime_ns, run_ns, weight);
+        task.vruntime_ns = deadline::place(vruntime_ns, self.virtual_ns, credit_ns, bound_ns / 2);
+        signed_diff(task.vruntime_ns, self.virtual_ns)
+    }
+
+    fn deadline_ns(&self, facts: &TaskFacts, class: Class, lag_ns: i64) -> u64 {
+        let habit_ns = self.tasks[facts.slot.index()].tempo.mean_burst_ns().max(facts.burst_ns);
+        let cap_ns = self.settings.base_slice_ns * MAX_BURST_SLICES;
+        let burst_ns = deadline::burst_term_ns(habit_ns, cap_ns, Weight::new(facts.weight));
+        let boost_ns = if class == Class::Interactive { self.settings.slice_boost_ns } else { 0 };
+        deadline::key_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
+    }
+
+    /// How far a key may lie from its time of arrival.
+    const fn bound_ns(&self) -> u64 {
+        self.settings.starvation_ns / 2
+    }
+
+    /// Takes the task out of wherever it waits.
+    fn withdraw(&mut self, slot: SlotId) -> bool {
+        self.pool.remove(slot) || self.overflow.remove(slot)
+    }
+
+    fn first(&self) -> Option<SlotId> {
+        self.overflow.first().or_else(|| self.pool.first())
+    }
+
+    fn decision(&self, slot: SlotId) -> Decision {
+        Decision { order: self.order(), ..self.tasks[slot.index()].pending }
+    }
+
+    fn has(&self, slot: SlotId, pid: Pid) -> bool {
+        pid != Pid(0) && self.tasks.get(slot.index()).is_some_and(|task| task.pid == pid)
+    }
+
+    /// Since when arrival order is the policy's own choice.
+    const fn auto_fifo_since_ns(&self) -> Option<u64> {
+        match self.settings.mode {
+            Mode::Interactive if self.settings.auto_fifo => self.under_use.since_ns(),
+            _ => None,
+        }
+    }
+}
+
+impl Policy for Scherzo {
+    fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+        self.admit(facts)?;
+        let Verdict { class, key_ns, slice_ns, .. } = self.judge(facts);
+        let interactive = class == Class::Interactive;
+        self.tasks[facts.slot.index()].pending = Decision {
+            slot: facts.slot,
+            pid: facts.pid,
+            generation: facts.generation,
+            slice_ns,
+            key_ns,
+            target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
+            class,
+            order: Order::default(),
+            preempt: interactive && self.settings.preemption && facts.flags.has(TaskFlags::WAKEUP),
+        };
+        self.totals.nr_interactive += u64::from(interactive);
+        self.totals.nr_batch += u64::from(!interactive);
+        self.withdraw(facts.slot);
+        if let Err(PoolFull) = self.pool.insert(facts.slot, key_ns) {
+            self.overflow.push(facts.slot);
+            self.totals.nr_overflow += 1;
+        }
+        Ok(())
+    }
+
+    fn refresh(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+        self.admit(facts)?;
+        self.judge(facts);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool {
+        self.has(slot, pid) && self.withdraw(slot)
+    }
+
+    fn exit(&mut self, slot: SlotId, pid: Pid) -> bool {
+        let known = self.has(slot, pid);
+        if known {
+            self.withdraw(slot);
+            self.tasks[slot.index()] = Task::default();
+        }
+        known
+    }
+
+    fn peek(&self) -> Option<Decision> {
+        self.first().map(|slot| self.decision(slot))
+    }
+
+    fn pop(&mut self) -> Option<Decision> {
+        let slot = self.overflow.pop().or_else(|| self.pool.pop())?;
+        let vruntime_ns = self.tasks[slot.index()].vruntime_ns;
+        if signed_diff(vruntime_ns, self.virtual_ns) > 0 {
+            self.virtual_ns = vruntime_ns;
+        }
+        Some(self.decision(slot))
+    }
+
+    fn nr_pending(&self) -> usize {
+        self.pool.len() + self.overflow.len()
+    }
+
+    fn observe_load(&mut self, now_ns: u64, load: Load) {
+        self.under_use.observe(now_ns, load, self.nr_cpus);
+    }
+
+    fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings.clamped();
+    }
+
+    fn set_nr_cpus(&mut self, nr_cpus: u32) {
+        self.nr_cpus = nr_cpus;
+    }
+
+    fn order(&self) -> Order {
+        match self.settings.mode {
+            Mode::Fifo => Order::Fifo,
+            _ if self.auto_fifo_since_ns().is_some() => Order::Fifo,
+            _ => Order::Deadline,
+        }
+    }
+
+    fn verdict(&self, slot: SlotId) -> Verdict {
+        self.tasks.get(slot.index()).map(|task| task.verdict).unwrap_or_default()
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { threshold_milli: self.threshold.milli(), fifo_since_ns: self.auto_fifo_since_ns(), ..self.totals }
+    }
+}
