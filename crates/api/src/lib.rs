@@ -1,1 +1,25 @@
-//! Scherzo: api.
+//! The D-Bus contract of Scherzo, for the service and for every client of it.
+//!
+//! - [`names`]: bus name, object path, interface, polkit actions;
+//! - [`types`]: modes, states and reasons, as stable strings;
+//! - [`Error`]: every error the service replies with;
+//! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
+//! - [`SchedulerProxy`]: the typed proxy;
+//! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
+//!
+//! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
+
+pub mod catalogue;
+pub mod details;
+mod error;
+pub mod histogram;
+pub mod names;
+mod proxy;
+pub mod stats;
+pub mod types;
+
+pub use error::Error;
+pub use proxy::{
+    EngineExited, EngineExitedArgs, EngineExitedStream, SchedulerProxy, StatsUpdated, StatsUpdatedArgs,
+    StatsUpdatedStream,
+};

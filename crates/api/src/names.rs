@@ -1,0 +1,14 @@
+//! Names that never change within this major version.
+
+/// Well-known name on the system bus.
+pub const BUS_NAME: &str = "org.scherzo.Scheduler1";
+/// The one object.
+pub const OBJECT_PATH: &str = "/org/scherzo/Scheduler1";
+/// Its interface.
+pub const INTERFACE: &str = "org.scherzo.Scheduler1";
+/// polkit action for turning the scheduler on and off.
+pub const ACTION_SET_ENABLED: &str = "org.scherzo.Scheduler1.set-enabled";
+/// polkit action for choosing mode and preemption.
+pub const ACTION_SET_MODE: &str = "org.scherzo.Scheduler1.set-mode";
+/// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
+pub const OPS_PREFIX: &str = "scherzo";

@@ -1,0 +1,93 @@
+use std::collections::HashMap;
+
+use zbus::OwnedVariant;
+
+use crate::Error;
+
+/// The service, typed. See `dbus/org.scherzo.Scheduler1.xml` for what each member means.
+#[zbus::proxy(
+    interface = "org.scherzo.Scheduler1",
+    default_service = "org.scherzo.Scheduler1",
+    default_path = "/org/scherzo/Scheduler1"
+)]
+pub trait Scheduler {
+    /// Loads or unloads; answers when the kernel has confirmed.
+    #[zbus(allow_interactive_auth)]
+    fn set_enabled(&self, enabled: bool) -> Result<(), Error>;
+
+    /// Chooses a mode: `auto`, `interactive`, `fifo` or `low-power`.
+    #[zbus(allow_interactive_auth)]
+    fn set_mode(&self, mode: &str) -> Result<(), Error>;
+
+    /// Turns preemption on or off.
+    #[zbus(allow_interactive_auth)]
+    fn set_preemption(&self, preemption: bool) -> Result<(), Error>;
+
+    /// Statistics since loading, see [`crate::stats`].
+    fn get_stats(&self) -> Result<HashMap<String, OwnedVariant>, Error>;
+
+    /// Wait histogram per task class, see [`crate::histogram`].
+    fn get_wait_histogram(&self) -> Result<HashMap<String, Vec<u64>>, Error>;
+
+    /// Starts `StatsUpdated` for this caller.
+    fn subscribe(&self) -> Result<(), Error>;
+
+    /// Ends `StatsUpdated` for this caller.
+    fn unsubscribe(&self) -> Result<(), Error>;
+
+    /// Statistics, once per second, to subscribers only.
+    #[zbus(signal)]
+    fn stats_updated(&self, stats: HashMap<String, OwnedVariant>) -> Result<(), Error>;
+
+    /// The engine ended without having been asked to.
+    #[zbus(signal)]
+    fn engine_exited(&self, reason: String, details: HashMap<String, OwnedVariant>) -> Result<(), Error>;
+
+    /// The wish.
+    #[zbus(property)]
+    fn enabled(&self) -> zbus::Result<bool>;
+
+    /// What runs, see [`crate::types::State`].
+    #[zbus(property)]
+    fn state(&self) -> zbus::Result<String>;
+
+    /// The mode in effect, or the one that will be.
+    #[zbus(property)]
+    fn mode(&self) -> zbus::Result<String>;
+
+    /// What a person asked for.
+    #[zbus(property)]
+    fn requested_mode(&self) -> zbus::Result<String>;
+
+    /// Why it is so, see [`crate::types::Reason`].
+    #[zbus(property)]
+    fn reason(&self) -> zbus::Result<String>;
+
+    /// Arguments of the reason.
+    #[zbus(property)]
+    fn reason_args(&self) -> zbus::Result<HashMap<String, OwnedVariant>>;
+
+    /// Preemption in effect, or as it will be.
+    #[zbus(property)]
+    fn preemption(&self) -> zbus::Result<bool>;
+
+    /// Which engine decides.
+    #[zbus(property)]
+    fn engine(&self) -> zbus::Result<String>;
+
+    /// Name of the loaded operations as the kernel shows it, empty if none.
+    #[zbus(property)]
+    fn kernel_ops(&self) -> zbus::Result<String>;
+
+    /// The last failure as a sentence, empty if none.
+    #[zbus(property)]
+    fn last_error(&self) -> zbus::Result<String>;
+
+    /// Arguments `SetMode` takes.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn modes(&self) -> zbus::Result<Vec<String>>;
+
+    /// Version of the service.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> zbus::Result<String>;
+}

@@ -1,0 +1,182 @@
+//! Modes, states and reasons as the strings that cross the bus.
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use scherzo_wire::control::Mode;
+
+/// A string that is none of those expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName(
+    /// The string.
+    pub String,
+);
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown name {:?}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// An enum whose variants are stable strings.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$doc])* $variant,)+ }
+
+        impl $name {
+            /// Every variant.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The stable string.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                Self::ALL.iter().copied().find(|known| known.name() == name).ok_or_else(|| UnknownName(name.into()))
+            }
+        }
+    };
+}
+
+named! {
+    /// What runs: the property `State`.
+    State {
+        /// Scherzo schedules.
+        Running = "running",
+        /// BPF schedules alone, because user space does not answer.
+        Degraded = "degraded",
+        /// On its way: loading, or waiting until it may load.
+        Starting = "starting",
+        /// Turned off: the kernel's own scheduler runs.
+        Stopped = "stopped",
+        /// Wanted, but ejected or not loadable: the kernel's own scheduler runs.
+        Fallback = "fallback",
+        /// This kernel cannot load any scheduler.
+        Unsupported = "unsupported",
+        /// Someone else's sched_ext scheduler runs; it is left alone.
+        Foreign = "foreign",
+    }
+}
+
+named! {
+    /// Why it is so: the property `Reason`, and the first argument of `EngineExited`.
+    Reason {
+        /// Nobody chose: the default mode.
+        Default = "default",
+        /// A person chose this mode.
+        Choice = "choice",
+        /// Turned off, or never turned on.
+        Disabled = "disabled",
+        /// Being loaded.
+        Loading = "loading",
+        /// A scheduler of an earlier run of the service is still being unloaded.
+        Leftover = "leftover",
+        /// The engine was killed by the signal `signal`.
+        EngineKilled = "engine-killed",
+        /// The engine ended by itself with exit code `code`.
+        EngineEnded = "engine-ended",
+        /// The engine and the service do not understand each other: `text`.
+        EngineMismatch = "engine-mismatch",
+        /// The engine could not be started: `text`.
+        EngineMissing = "engine-missing",
+        /// The engine did not finish `what` in time.
+        EngineTimeout = "engine-timeout",
+        /// Someone asked the kernel to unload it, for example with SysRq-S: `text`.
+        KernelUnloaded = "kernel-unloaded",
+        /// The kernel found an error in the scheduler: `text`, `code`.
+        KernelError = "kernel-error",
+        /// A task waited too long and the kernel stepped in: `text`.
+        Stall = "stall",
+        /// Loading failed: `text`.
+        LoadFailed = "load-failed",
+        /// Rights or limits are missing: `text`.
+        Permission = "permission",
+        /// User space does not answer.
+        UserSpaceSilent = "user-space-silent",
+        /// The kernel has no sched_ext.
+        NoSchedExt = "no-sched-ext",
+        /// The kernel's type information is malformed: `text`.
+        MalformedBtf = "malformed-btf",
+        /// Another scheduler is loaded: `ops`.
+        ForeignScheduler = "foreign-scheduler",
+    }
+}
+
+/// What a person asked for: the property `RequestedMode`, the argument of `SetMode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RequestedMode {
+    /// Whatever the service decides.
+    #[default]
+    Auto,
+    /// This one.
+    Mode(Mode),
+}
+
+impl RequestedMode {
+    /// Every choice, the automatic first.
+    pub const ALL: [Self; 4] =
+        [Self::Auto, Self::Mode(Mode::Interactive), Self::Mode(Mode::Fifo), Self::Mode(Mode::LowPower)];
+
+    /// The stable string.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Mode(mode) => mode.name(),
+        }
+    }
+}
+
+impl fmt::Display for RequestedMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for RequestedMode {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| UnknownName(name.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for state in State::ALL {
+            assert_eq!(state.name().parse(), Ok(*state));
+        }
+        for reason in Reason::ALL {
+            assert_eq!(reason.name().parse(), Ok(*reason));
+        }
+        for mode in RequestedMode::ALL {
+            assert_eq!(mode.name().parse(), Ok(mode));
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        assert_eq!("Running".parse::<State>(), Err(UnknownName("Running".into())));
+        assert_eq!("".parse::<RequestedMode>(), Err(UnknownName(String::new())));
+    }
+}
