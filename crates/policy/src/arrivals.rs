@@ -45,6 +45,12 @@ impl Arrivals {
         self.len == 0
     }
 
+    /// Whether this slot is queued. False for slots out of range.
+    #[must_use]
+    pub fn contains(&self, slot: SlotId) -> bool {
+        self.links.get(slot.index()).is_some_and(|link| link.linked)
+    }
+
     /// The slot that came first.
     #[must_use]
     pub const fn first(&self) -> Option<SlotId> {
@@ -120,6 +126,7 @@ mod tests {
                     }
                     _ => prop_assert_eq!(arrivals.pop(), model.pop_front().map(SlotId)),
                 }
+                prop_assert_eq!(arrivals.contains(SlotId(slot)), model.contains(&slot));
                 prop_assert_eq!(arrivals.len(), model.len());
                 prop_assert_eq!(arrivals.first(), model.front().copied().map(SlotId));
             }

@@ -138,3 +138,118 @@ impl Tempo {
         threshold.follow(rate_milli);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const BASE: u64 = 5 * MS;
+
+    /// A task that, per 100 ms, sleeps `nr_sleeps` times and runs for `exec_ms`.
+    struct Life {
+        tempo: Tempo,
+        threshold: Threshold,
+        seen: Sighting,
+    }
+
+    impl Life {
+        fn new(woken: bool) -> Self {
+            let seen = Sighting { now_ns: u64::MAX - 150 * MS, ..Sighting::default() };
+            Self { tempo: Tempo::new(seen, woken), threshold: Threshold::default(), seen }
+        }
+
+        fn live(&mut self, duration_ms: u64, nr_sleeps: u64, exec_ms: u64) -> Class {
+            self.seen.now_ns = self.seen.now_ns.wrapping_add(duration_ms * MS);
+            self.seen.nr_voluntary_switches += nr_sleeps;
+            self.seen.sum_exec_ns += exec_ms * MS;
+            self.tempo.sample(self.seen, 100 * MS, &mut self.threshold);
+            self.tempo.class_now(0, BASE)
+        }
+    }
+
+    #[test]
+    fn the_first_class_is_told_by_the_wake_up() {
+        assert_eq!(Life::new(true).live(99, 0, 99), Class::Interactive);
+        assert_eq!(Life::new(false).live(99, 99, 1), Class::Batch);
+    }
+
+    #[test]
+    fn habits_decide_after_the_first_sample() {
+        assert_eq!(Life::new(false).live(100, 20, 4), Class::Interactive);
+        assert_eq!(Life::new(true).live(100, 0, 100), Class::Batch);
+    }
+
+    #[test]
+    fn a_whole_base_slice_in_one_go_is_batch_until_the_next_sleep() {
+        let mut known = Life::new(true);
+        known.live(100, 20, 4);
+        assert_eq!(known.tempo.class_now(BASE, BASE), Class::Batch);
+        assert_eq!(known.tempo.class_now(0, BASE), Class::Interactive);
+        let mut unknown = Life::new(true);
+        assert_eq!(unknown.tempo.class_now(BASE - 1, BASE), Class::Interactive);
+        assert_eq!(unknown.tempo.class_now(BASE, BASE), Class::Batch);
+        assert_eq!(unknown.tempo.class_now(0, BASE), Class::Batch, "until it has been sampled");
+    }
+
+    #[test]
+    fn a_hog_that_used_to_sleep_is_found_out_within_a_second() {
+        let mut life = Life::new(true);
+        for _ in 0..20 {
+            assert_eq!(life.live(100, 10, 5), Class::Interactive);
+        }
+        let nr_samples = (0..50).take_while(|_| life.live(100, 0, 100) == Class::Interactive).count();
+        assert!(nr_samples < 10, "{nr_samples}");
+    }
+
+    #[test]
+    fn near_the_threshold_the_class_holds() {
+        let mut life = Life::new(true);
+        life.live(100, 1, 1);
+        let class = life.tempo.class_now(0, BASE);
+        for round in 0..40 {
+            let duration_ms = if round % 2 == 0 { 95 + 10 } else { 110 };
+            assert_eq!(life.live(duration_ms, 1, 1), class, "round {round}");
+        }
+    }
+
+    #[test]
+    fn coming_back_from_a_long_pause_is_no_offence() {
+        let mut life = Life::new(true);
+        life.live(100, 20, 4);
+        for _ in 0..20 {
+            assert_eq!(life.live(60_000, 1, 10), Class::Interactive);
+        }
+        assert_eq!(life.live(60_000, 1, 60_000), Class::Interactive, "one sample of two");
+        for _ in 0..8 {
+            life.live(60_000, 1, 60_000);
+        }
+        assert_eq!(life.tempo.class_now(0, BASE), Class::Batch);
+    }
+
+    #[test]
+    fn the_threshold_follows_everyone_within_bounds() {
+        let mut life = Life::new(true);
+        for _ in 0..200 {
+            life.live(100, 0, 100);
+        }
+        assert!((1_000..1_100).contains(&life.threshold.milli()), "{}", life.threshold.milli());
+        for _ in 0..200 {
+            life.live(100, 1_000_000_000, 1);
+        }
+        assert!((9_900..=10_000).contains(&life.threshold.milli()), "{}", life.threshold.milli());
+    }
+
+    #[test]
+    fn counters_and_time_that_shrink_do_no_harm() {
+        let mut life = Life::new(true);
+        life.live(100, 20, 4);
+        let honest = life.seen;
+        life.seen = Sighting { now_ns: honest.now_ns.wrapping_sub(1 << 50), nr_voluntary_switches: 0, sum_exec_ns: 0 };
+        life.live(0, 0, 0);
+        life.seen = honest;
+        life.live(0, 0, 0);
+        assert_eq!(life.live(100, 0, 100), Class::Interactive, "sampled again: one sample of two");
+        assert_eq!((0..8).map(|_| life.live(100, 0, 100)).last(), Some(Class::Batch));
+    }
+}

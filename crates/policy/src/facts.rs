@@ -80,6 +80,17 @@ pub struct TaskFacts {
 }
 
 impl TaskFacts {
+    /// Whether the record names a task at all, in a table of `nr_slots`.
+    pub const fn check(&self, nr_slots: usize) -> Result<(), BadRecord> {
+        if self.slot.index() >= nr_slots {
+            Err(BadRecord::Slot)
+        } else if self.pid.0 == 0 {
+            Err(BadRecord::Pid)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Whether exactly one CPU can take it.
     #[must_use]
     pub const fn is_pinned(&self) -> bool {

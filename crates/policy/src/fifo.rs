@@ -31,11 +31,8 @@ impl FifoPolicy {
 
 impl Policy for FifoPolicy {
     fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
-        let Some(decision) = self.decisions.get_mut(facts.slot.index()) else {
-            self.totals.nr_bad_records += 1;
-            return Err(BadRecord::Slot);
-        };
-        *decision = Decision {
+        facts.check(self.decisions.len()).inspect_err(|_| self.totals.nr_bad_records += 1)?;
+        self.decisions[facts.slot.index()] = Decision {
             slot: facts.slot,
             pid: facts.pid,
             generation: facts.generation,

@@ -91,15 +91,7 @@ impl Scherzo {
     }
 
     fn admit(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
-        let bad = if facts.slot.index() >= self.tasks.len() {
-            BadRecord::Slot
-        } else if facts.pid == Pid(0) {
-            BadRecord::Pid
-        } else {
-            return Ok(());
-        };
-        self.totals.nr_bad_records += 1;
-        Err(bad)
+        facts.check(self.tasks.len()).inspect_err(|_| self.totals.nr_bad_records += 1)
     }
 
     /// Brings everything known about the task up to date and judges it anew.
@@ -284,3 +276,6 @@ impl Policy for Scherzo {
         Totals { threshold_milli: self.threshold.milli(), fifo_since_ns: self.auto_fifo_since_ns(), ..self.totals }
     }
 }
+
+#[cfg(test)]
+mod tests;
