@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * dispatch.bpf.h: decisions come down, and a CPU picks its next task.
+ */
+#ifndef SCHERZO_DISPATCH_BPF_H
+#define SCHERZO_DISPATCH_BPF_H
+
+/* After a change of order the queues of the old one drain first for so long, then both take turns. */
+#define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
+
+/* A decision that has been checked: whatever made no sense is replaced by what BPF would do alone. */
+struct order {
+	u64 slice_ns;
+	u64 key_ns;
+	u32 klass;
+	u32 cpu;
+	bool fifo;
+	bool preempt;
+};
+
+static __always_inline struct order checked_order(const struct scherzo_decision *decision, u32 pid,
+						  const struct scherzo_control *page, u64 now)
+{
+	u32 flags = decision->flags;
+	u32 klass = flags & SCHERZO_DECISION_CLASS_MASK;
+	s64 ahead = time_delta(decision->key_ns, now);
+	u64 slice_ns = decision->slice_ns;
+	struct order order = {
+		.slice_ns = slice_ns,
+		.key_ns = decision->key_ns,
+		.klass = klass,
+		.cpu = decision->cpu,
+		.fifo = flags & SCHERZO_DECISION_FIFO,
+		.preempt = flags & SCHERZO_DECISION_PREEMPT,
+	};
+
+	if (decision->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
+	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)(10000 * NSEC_PER_MSEC) &&
+	    ahead > -(s64)(10000 * NSEC_PER_MSEC))
+		return order;
+
+	count(SCHERZO_CNT_FAILED);
+	order.slice_ns = default_slice_ns(page);
+	order.key_ns = now;
+	order.klass = SCHERZO_CLASS_BATCH;
+	order.cpu = SCHERZO_CPU_ANY;
+	order.preempt = false;
+	return order;
+}
+
+/* Wakes somebody for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
+static void kick_for(struct task_struct *p, const struct order *order, struct control_word word)
+{
+	s32 cpu;
+
+	if (stays_packed(p, word, order->klass)) {
+		cpu = idle_low_power_cpu(p);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	if (!order->preempt || !word.preemption)
+		return;
+	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(SCHERZO_CNT_PREEMPT);
+	}
+}
+
+/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: its local queue is served. */
+static void insert_on_cpu(struct task_struct *p, const struct order *order, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && cpuc->online) {
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), order->slice_ns, order->key_ns, 0);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+}
+
+static void carry_out(struct task_struct *p, const struct order *order, struct control_word word)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 llc = cpu_llc(cpu);
+
+	if (is_pinned(p)) {
+		insert_on_cpu(p, order, bpf_cpumask_first(p->cpus_ptr));
+		return;
+	}
+	if (order->cpu != SCHERZO_CPU_ANY) {
+		if (order->cpu < nr_cpu_slots && may_run_on(p, order->cpu)) {
+			insert_on_cpu(p, order, order->cpu);
+			return;
+		}
+		count(SCHERZO_CNT_BOUNCED);
+	}
+	if (word.mode == SCHERZO_MODE_LOW_POWER && order->klass == SCHERZO_CLASS_BATCH && low_power_cpu(p) < 0) {
+		/* None of the CPUs that stay awake will do: wake its own. */
+		insert_on_cpu(p, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
+		return;
+	}
+
+	if (order->fifo)
+		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), order->slice_ns, 0);
+	else if (order->klass == SCHERZO_CLASS_INTERACTIVE)
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_INTERACTIVE, llc), order->slice_ns, order->key_ns, 0);
+	else
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_BATCH, llc), order->slice_ns, order->key_ns, 0);
+	kick_for(p, order, word);
+}
+
+static void apply_decision(const struct scherzo_decision *decision, struct scherzo_control *page,
+			   struct control_word word, u64 now)
+{
+	u32 index = decision->slot;
+	struct scherzo_slot *slot = bpf_map_lookup_elem(&slots, &index);
+	u32 *owner = bpf_map_lookup_elem(&slot_owners, &index);
+	struct task_ctx *tctx;
+	struct task_struct *p;
+	struct order order;
+
+	if (!slot || !owner) {
+		count(SCHERZO_CNT_FAILED);
+		return;
+	}
+	if (!take_back(page, slot, index, decision->generation)) {
+		count(SCHERZO_CNT_CANCELLED);
+		return;
+	}
+	p = bpf_task_from_pid(*owner);
+	if (!p) {
+		count(SCHERZO_CNT_LEFT);
+		return;
+	}
+	tctx = task_ctx(p);
+	if (tctx && tctx->slot == index) {
+		tctx->in_custody = false;
+		tctx->woken = false;
+		order = checked_order(decision, p->pid, page, now);
+		carry_out(p, &order, word);
+		count(SCHERZO_CNT_USER);
+	}
+	bpf_task_release(p);
+}
+
+static long drain_one(struct bpf_dynptr *dynptr, void *context)
+{
+	const struct scherzo_decision *decision = bpf_dynptr_data(dynptr, 0, sizeof(*decision));
+	struct scherzo_control *page = control_page();
+
+	__sync_fetch_and_add(&nr_drained, 1);
+	if (decision && page)
+		apply_decision(decision, page, control_word(page), scx_bpf_now());
+	else
+		count(SCHERZO_CNT_FAILED);
+	/* Non-zero stops: keep two slots for what this dispatch itself may still insert. */
+	return scx_bpf_dispatch_nr_slots() <= 2;
+}
+
+/* One CPU drains at a time; the others find -EBUSY, and go on with what is queued already. */
+static __always_inline void drain_decisions(const struct scherzo_control *page)
+{
+	if (READ_ONCE(page->nr_submitted) == READ_ONCE(nr_drained) || scx_bpf_dispatch_nr_slots() <= 2)
+		return;
+	bpf_user_ringbuf_drain(&decisions, drain_one, NULL, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool take_from(enum queue_kind kind, u32 index)
+{
+	return scx_bpf_dsq_move_to_local(QUEUE_ID(kind, index), 0);
+}
+
+static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
+{
+	s32 nr = scx_bpf_dsq_nr_queued(QUEUE_ID(kind, index));
+
+	return nr > 0 ? nr : 0;
+}
+
+/* Key at the head of an ordered queue; false if it is empty. */
+static __always_inline bool head_key(enum queue_kind kind, u32 index, u64 *key_ns)
+{
+	struct task_struct *head;
+
+	if (!nr_queued(kind, index))
+		return false;
+	head = __COMPAT_scx_bpf_dsq_peek(QUEUE_ID(kind, index));
+	if (!head)
+		return false;
+	*key_ns = head->scx.dsq_vtime;
+	return true;
+}
+
+/* What one dispatch knows. */
+struct pick {
+	const struct scherzo_control *page;
+	struct cpu_ctx *cpuc;
+	u64 now;
+	s32 cpu;
+	u8 order;
+	bool may_batch; /* false where low-power wants the CPU to sleep */
+};
+
+/* Batch work has waited behind interactive work for longer than the bound allows. */
+static __always_inline bool batch_starves(const struct pick *pick, struct llc_ctx *domain, u32 llc)
+{
+	if (!nr_queued(QUEUE_BATCH, llc)) {
+		WRITE_ONCE(domain->batch_served_ns, pick->now);
+		return false;
+	}
+	return time_delta(pick->now, READ_ONCE(domain->batch_served_ns)) >
+	       (s64)READ_ONCE(pick->page->starvation_limit_ns);
+}
+
+/* Interactive work first, batch work when there is none or when it has waited too long. */
+static __always_inline bool take_ordered(const struct pick *pick, u32 llc)
+{
+	struct llc_ctx *domain = llc_ctx(llc);
+
+	if (pick->may_batch && domain && batch_starves(pick, domain, llc) && take_from(QUEUE_BATCH, llc))
+		return true;
+	if (take_from(QUEUE_INTERACTIVE, llc))
+		return true;
+	return pick->may_batch && take_from(QUEUE_BATCH, llc);
+}
+
+/* From one domain's queues: those of the order that is being left first, then in turns once their time is over. */
+static __always_inline bool take_from_domain(const struct pick *pick, u32 llc)
+{
+	bool fifo_first = pick->order == SCHERZO_ORDER_DEADLINE;
+
+	if (time_delta(pick->now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(QUEUE_FIFO, llc) &&
+	    (nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc)))
+		fifo_first = pick->cpuc->turn++ & 1;
+
+	if (fifo_first)
+		return take_from(QUEUE_FIFO, llc) || take_ordered(pick, llc);
+	return take_ordered(pick, llc) || take_from(QUEUE_FIFO, llc);
+}
+
+/*
+ * Work that may run here only, against work that may run anywhere: the earlier key goes first, and arrival-ordered work
+ * takes turns with it, so that neither starves.
+ */
+static __always_inline bool pinned_goes_first(const struct pick *pick)
+{
+	u32 llc = pick->cpuc->llc;
+	u64 own, shared;
+
+	if (!head_key(QUEUE_CPU, pick->cpu, &own))
+		return false;
+	if (nr_queued(QUEUE_FIFO, llc))
+		return pick->cpuc->turn++ & 1;
+	if (head_key(QUEUE_INTERACTIVE, llc, &shared) && time_before(shared, own))
+		return false;
+	return !head_key(QUEUE_BATCH, llc, &shared) || !time_before(shared, own);
+}
+
+/* Another domain's work, nearest id first. */
+static __always_inline bool steal(const struct pick *pick)
+{
+	u32 step;
+
+	bpf_for(step, 1, nr_llcs) {
+		u32 llc = pick->cpuc->llc + step;
+
+		if (llc >= nr_llcs)
+			llc -= nr_llcs;
+		if (take_from_domain(pick, llc)) {
+			count(SCHERZO_CNT_STOLEN);
+			return true;
+		}
+	}
+	return false;
+}
+
+static __always_inline bool take_next(const struct pick *pick)
+{
+	if (take_from(QUEUE_ENGINE, 0))
+		return true;
+	if (pinned_goes_first(pick) && take_from(QUEUE_CPU, pick->cpu))
+		return true;
+	if (take_from_domain(pick, pick->cpuc->llc))
+		return true;
+	if (take_from(QUEUE_CPU, pick->cpu))
+		return true;
+	return steal(pick);
+}
+
+/* Notices a change of order, and that a dispatch has acted on the newest control word. */
+static __always_inline void follow_control(struct scherzo_control *page, struct control_word word, u8 order, u64 now)
+{
+	if (READ_ONCE(order_seen) != order) {
+		WRITE_ONCE(order_seen, order);
+		WRITE_ONCE(order_changed_ns, now);
+	}
+	if (READ_ONCE(page->seen_generation) != word.generation)
+		WRITE_ONCE(page->seen_generation, word.generation);
+}
+
+/*
+ * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead; while user
+ * space holds work the new slice is short, because some of it may be due here.
+ */
+static void keep_running(struct task_struct *prev, const struct scherzo_control *page, struct cpu_ctx *cpuc,
+			 struct control_word word)
+{
+	struct task_ctx *tctx = task_ctx(prev);
+	u64 slice_ns = default_slice_ns(page);
+
+	if (!tctx || is_engine(prev)) {
+		scx_bpf_task_set_slice(prev, slice_ns);
+		return;
+	}
+	if (!cpuc->low_power && !is_pinned(prev) && stays_packed(prev, word, task_class(tctx)))
+		return;
+	if (READ_ONCE(page->nr_custody) > 0 && slice_ns > NSEC_PER_MSEC)
+		slice_ns = NSEC_PER_MSEC;
+	scx_bpf_task_set_slice(prev, slice_ns);
+	count(SCHERZO_CNT_KEPT);
+}
+
+#endif /* SCHERZO_DISPATCH_BPF_H */

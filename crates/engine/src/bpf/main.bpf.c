@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Scherzo's kernel side: the callbacks of the scheduler.
+ *
+ * Problem. A desktop stays responsive if a task that was asleep runs at once when it is woken, whatever else is busy.
+ * Judging tasks is policy, best written and tested in user space; acting on a wake-up must take microseconds, and must
+ * work when user space does not.
+ *
+ * Approach. BPF acts, user space judges.
+ *   - A task that finds an idle CPU gets it here (select_cpu): policy has nothing to add.
+ *   - A task known to be interactive takes a CPU from batch work here, at once, on the class and key that user space has
+ *     published for it (place.bpf.h).
+ *   - Everything else that must wait for a CPU is handed to user space through a ring; the decision comes back through
+ *     another ring with a key and a slice, and enters an ordered queue (custody.bpf.h, dispatch.bpf.h).
+ *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
+ *   - If user space does not answer, BPF schedules alone in arrival order until it does (custody.bpf.h), and a timer
+ *     looks after what waits (warden.bpf.h).
+ *
+ * Modes are a control word that each callback reads once; switching never unloads anything.
+ *
+ * Credits. The division of labour descends from scx_rustland (Andrea Righi), waking on a class of voluntary sleepers
+ * from scx_bpfland (Andrea Righi), domains per last-level cache from scx_rusty (David Vernet, Tejun Heo).
+ *
+ * Limits. Hybrid cores are not told apart; SMT siblings are left to the kernel's idle selection.
+ */
+#include <scx/common.bpf.h>
+#include "scherzo_wire.h"
+
+char _license[] SEC("license") = "GPL";
+
+#include "state.bpf.h"
+#include "place.bpf.h"
+#include "custody.bpf.h"
+#include "dispatch.bpf.h"
+#include "warden.bpf.h"
+
+static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
+					enum scherzo_counter counter)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
+	count(counter);
+}
+
+s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct control_word word;
+	struct task_struct *waker;
+	bool idle = false;
+	u32 klass;
+	s32 cpu;
+
+	if (!page || !tctx)
+		return prev_cpu;
+	word = control_word(page);
+	if (is_engine(p)) {
+		cpu = engine_cpu(p, prev_cpu, word, &idle);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX_NS, idle ? 0 : SCX_ENQ_PREEMPT);
+		return cpu;
+	}
+
+	if (wake_flags & SCX_WAKE_TTWU) {
+		waker = bpf_get_current_task_btf();
+		tctx->waker_pid = waker->pid;
+		tctx->woken = true;
+	}
+	klass = task_class(tctx);
+	if (stays_packed(p, word, klass)) {
+		cpu = idle_low_power_cpu(p);
+		if (cpu >= 0)
+			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return cpu >= 0 ? cpu : prev_cpu;
+	}
+
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	if (idle) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		refresh(p, tctx, page, scx_bpf_now(), SCX_ENQ_WAKEUP);
+		return cpu;
+	}
+	if (!word.preemption || klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
+		return cpu;
+	cpu = claim_cpu(p, prev_cpu);
+	if (cpu < 0)
+		return prev_cpu;
+	run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+	refresh(p, tctx, page, scx_bpf_now(), SCX_ENQ_WAKEUP);
+	return cpu;
+}
+
+/* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
+static bool run_pinned_at_once(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
+			       struct control_word word, u32 klass, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc || !(enq_flags & SCX_ENQ_WAKEUP))
+		return false;
+	if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		run_at_once(p, page, enq_flags, SCHERZO_CNT_DIRECT);
+		return true;
+	}
+	if (word.preemption && klass == SCHERZO_CLASS_INTERACTIVE && try_claim(cpuc)) {
+		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+		return true;
+	}
+	return false;
+}
+
+void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	u64 now = scx_bpf_now();
+	struct control_word word;
+	bool idle;
+	u32 klass;
+
+	if (!page) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	word = control_word(page);
+	if (is_engine(p)) {
+		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
+		scx_bpf_kick_cpu(engine_cpu(p, scx_bpf_task_cpu(p), word, &idle), SCX_KICK_PREEMPT);
+		return;
+	}
+	if (is_kthread(p) && is_pinned(p)) {
+		run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
+		return;
+	}
+	if (!tctx || is_reclaim(p) || is_degraded(page)) {
+		queue_in_kernel(p, tctx, page, word, enq_flags);
+		return;
+	}
+
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		tctx->woken = true;
+	klass = task_class(tctx);
+	if (is_pinned(p) && run_pinned_at_once(p, tctx, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count(SCHERZO_CNT_CONTENDED_BATCH);
+	if (!hand_over(p, tctx, page, klass, now, enq_flags))
+		queue_in_kernel(p, tctx, page, word, enq_flags);
+}
+
+void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (page && tctx)
+		leave_custody(tctx, page);
+}
+
+void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct scherzo_control *page = control_page();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u64 now = scx_bpf_now();
+	struct control_word word;
+	struct pick pick;
+
+	if (!page || !cpuc)
+		return;
+	word = control_word(page);
+	pick = (struct pick){
+		.page = page,
+		.cpuc = cpuc,
+		.cpu = cpu,
+		.now = now,
+		.order = effective_order(page, word),
+		.may_batch = word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power,
+	};
+	follow_control(page, word, pick.order, now);
+
+	drain_decisions(page);
+	if (is_degraded(page)) {
+		try_recover(page, now);
+		if (READ_ONCE(page->nr_custody) > 0)
+			sweep_custody(page, now);
+	}
+	if (take_next(&pick)) {
+		wake_engine_for_backlog(page, now, false);
+		return;
+	}
+	/* Nothing left here: whatever user space still holds is wanted now. */
+	wake_engine_for_backlog(page, now, true);
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+		keep_running(prev, page, cpuc, word);
+}
+
+void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
+{
+	struct scherzo_control *page = control_page();
+
+	if (page)
+		wake_engine_for_backlog(page, scx_bpf_now(), false);
+}
+
+static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+
+	tctx->wait_since_ns = now;
+	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	if (enq_flags & SCX_ENQ_WAKEUP) {
+		tctx->last_burst_ns = tctx->burst_ns;
+		tctx->burst_ns = 0;
+	}
+	start_waiting(p, tctx, scx_bpf_now());
+}
+
+static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)
+{
+	struct scherzo_cpu_stats *stats = this_cpu_stats();
+	s64 wait_us = time_delta(now, tctx->wait_since_ns) / (s64)NSEC_PER_USEC;
+	u32 bucket;
+
+	if (!stats || !tctx->wait_since_ns)
+		return;
+	bucket = wait_us > 0 ? log2_u64(wait_us) + 1 : 0;
+	if (bucket >= SCHERZO_NR_WAIT_BUCKETS)
+		bucket = SCHERZO_NR_WAIT_BUCKETS - 1;
+	stats->wait[klass & (SCHERZO_NR_CLASSES - 1)][bucket & (SCHERZO_NR_WAIT_BUCKETS - 1)]++;
+}
+
+static __always_inline void count_migration(struct task_ctx *tctx, const struct cpu_ctx *cpuc, s32 cpu)
+{
+	if (tctx->last_cpu == cpu)
+		return;
+	count(cpu_llc(tctx->last_cpu) == cpuc->llc ? SCHERZO_CNT_MIGRATED_LLC : SCHERZO_CNT_MIGRATED_FAR);
+	tctx->last_cpu = cpu;
+}
+
+void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	const struct scherzo_slot *slot;
+	struct llc_ctx *domain;
+	u64 now = scx_bpf_now();
+	u32 klass;
+
+	if (!page || !tctx || !cpuc)
+		return;
+	leave_custody(tctx, page);
+	tctx->started_ns = now;
+	count(SCHERZO_CNT_SWITCHES);
+	if (is_engine(p)) {
+		forget_claim(cpuc, cpu);
+		tctx->last_cpu = cpu;
+		return;
+	}
+	count_migration(tctx, cpuc, cpu);
+
+	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
+	record_wait(p, tctx, klass, now);
+	tctx->wait_since_ns = 0;
+	if (klass != SCHERZO_CLASS_BATCH) {
+		forget_claim(cpuc, cpu);
+		return;
+	}
+	slot = task_slot(tctx);
+	publish_claim(cpuc, cpu, slot ? READ_ONCE(slot->key_ns) : now);
+	domain = llc_ctx(cpuc->llc);
+	if (domain)
+		WRITE_ONCE(domain->batch_served_ns, now);
+}
+
+void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
+{
+	struct scherzo_cpu_stats *stats = this_cpu_stats();
+	struct task_ctx *tctx = task_ctx(p);
+	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
+	s64 ran_ns;
+
+	if (!tctx || !cpuc)
+		return;
+	retract_claim(cpuc);
+	ran_ns = time_delta(now, tctx->started_ns);
+	if (ran_ns > 0) {
+		tctx->sum_exec_ns += ran_ns;
+		tctx->burst_ns += ran_ns;
+		if (stats && !is_engine(p))
+			stats->busy_ns += ran_ns;
+	}
+	if (runnable)
+		start_waiting(p, tctx, now);
+}
+
+void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
+{
+	u32 index = cpu;
+	struct scherzo_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &index);
+
+	if (stats && idle)
+		stats->nr_idle_entries++;
+}
+
+/*
+ * A higher class took the CPU. What waits in its local queue would wait with it: put it back, so that other CPUs can
+ * have it. Up to 6.18 the kernel says so through cpu_release; from 6.19 a tracepoint does, and only one of the two is
+ * attached.
+ */
+void BPF_STRUCT_OPS(scherzo_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && !cpuc->held_since_ns)
+		WRITE_ONCE(cpuc->held_since_ns, scx_bpf_now());
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
+		count(SCHERZO_CNT_REQUEUED);
+		scx_bpf_reenqueue_local();
+	}
+}
+
+static __always_inline void cpu_is_ours(struct cpu_ctx *cpuc, s32 cpu, u64 now)
+{
+	u32 index = cpu;
+	struct scherzo_cpu_stats *stats;
+	u64 held_ns = cpu_held_ns(cpuc, now);
+
+	WRITE_ONCE(cpuc->held_ns, held_ns);
+	WRITE_ONCE(cpuc->held_since_ns, 0);
+	stats = bpf_map_lookup_elem(&cpu_stats, &index);
+	if (stats)
+		stats->held_ns = held_ns;
+}
+
+void BPF_STRUCT_OPS(scherzo_cpu_acquire, s32 cpu, struct scx_cpu_acquire_args *args)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && cpuc->held_since_ns)
+		cpu_is_ours(cpuc, cpu, scx_bpf_now());
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(scherzo_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	bool higher = next->prio < 100; /* MAX_RT_PRIO: real-time, deadline and stop tasks are below it */
+
+	if (!cpuc || higher == !!cpuc->held_since_ns)
+		return 0;
+	if (!higher) {
+		cpu_is_ours(cpuc, cpu, scx_bpf_now());
+		return 0;
+	}
+	WRITE_ONCE(cpuc->held_since_ns, scx_bpf_now());
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
+		count(SCHERZO_CNT_REQUEUED);
+		scx_bpf_reenqueue_local();
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
+{
+	struct scherzo_control *page = control_page();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!page || !cpuc)
+		return;
+	cpuc->online = true;
+	choose_low_power_cpus(page);
+}
+
+/* An offline CPU gets no dispatch: what waited for it alone moves on. */
+void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
+{
+	struct scherzo_control *page = control_page();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct task_struct *p;
+
+	if (!page || !cpuc)
+		return;
+	cpuc->online = false;
+	forget_claim(cpuc, cpu);
+	choose_low_power_cpus(page);
+	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
+		u64 local = SCX_DSQ_LOCAL_ON | cpu;
+
+		/* Pinned tasks stay with the CPU: the kernel breaks their affinity when it pushes them off. */
+		if (is_pinned(p))
+			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
+		else
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+}
+
+s32 BPF_STRUCT_OPS(scherzo_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct scherzo_slot *slot;
+	u32 index = SCHERZO_NO_SLOT;
+
+	if (!tctx)
+		return -ENOMEM;
+	if (bpf_map_pop_elem(&free_slots, &index))
+		index = SCHERZO_NO_SLOT;
+	tctx->slot = index;
+	tctx->last_cpu = bpf_get_smp_processor_id();
+	slot = task_slot(tctx);
+	if (!slot)
+		return 0;
+	/* Generations go on where the slot's last owner left off, so that its late decisions fit nobody. */
+	tctx->generation = slot->custody >> 1;
+	slot->klass = SCHERZO_CLASS_UNKNOWN;
+	slot->key_ns = 0;
+	slot->judged_ns = 0;
+	if (page)
+		__sync_fetch_and_add(&page->nr_tasks, 1);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct scherzo_facts *fact;
+	u32 index;
+
+	if (!page || !tctx || tctx->slot == SCHERZO_NO_SLOT)
+		return;
+	leave_custody(tctx, page);
+	index = tctx->slot;
+	tctx->slot = SCHERZO_NO_SLOT;
+	__sync_fetch_and_add(&page->nr_tasks, -1);
+	/* If there is no room, user space notices when the slot's next owner has another pid. */
+	fact = bpf_ringbuf_reserve(&facts, sizeof(*fact), 0);
+	if (fact) {
+		__builtin_memset(fact, 0, sizeof(*fact));
+		fact->kind = SCHERZO_RECORD_EXIT;
+		fact->slot = index;
+		fact->pid = p->pid;
+		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
+	}
+	bpf_map_push_elem(&free_slots, &index, 0);
+}
+
+static s32 create_queues(void)
+{
+	s32 err = scx_bpf_create_dsq(ENGINE_DSQ, -1);
+	u32 index;
+
+	bpf_for(index, 0, nr_cpu_slots)
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU, index), -1);
+	bpf_for(index, 0, nr_llcs) {
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_INTERACTIVE, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_BATCH, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FIFO, index), -1);
+	}
+	return err;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
+{
+	struct scherzo_control *page = control_page();
+	const struct cpumask *online;
+	u32 index;
+	s32 err;
+
+	if (!page)
+		return -EINVAL;
+	err = create_queues() ?: init_warden();
+	if (err) {
+		scx_bpf_error("cannot set up queues and timer: %d", err);
+		return err;
+	}
+	/* Highest first, so that the lowest is taken first and the table stays compact. */
+	bpf_for(index, 0, SCHERZO_NR_SLOTS) {
+		u32 slot = SCHERZO_NR_SLOTS - 1 - index;
+
+		bpf_map_push_elem(&free_slots, &slot, 0);
+	}
+	online = scx_bpf_get_online_cpumask();
+	bpf_for(index, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(index);
+
+		if (cpuc)
+			cpuc->online = bpf_cpumask_test_cpu(index, online);
+	}
+	scx_bpf_put_cpumask(online);
+	choose_low_power_cpus(page);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
+{
+	struct scherzo_control *page = control_page();
+
+	UEI_RECORD(uei, ei);
+	if (page)
+		WRITE_ONCE(page->exited, 1);
+	send_notice();
+}
+
+/* After a new control word: CPUs that sleep would otherwise sleep over waiting work. */
+SEC("syscall")
+int scherzo_kick_all(void *context)
+{
+	kick_all(SCX_KICK_IDLE);
+	return 0;
+}
+
+/* Under saturation the engine does not block, so its decisions need somebody else's dispatch. */
+SEC("syscall")
+int scherzo_doorbell(void *context)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 cpu = scx_bpf_pick_idle_cpu(online, 0);
+
+	scx_bpf_put_cpumask(online);
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		count(SCHERZO_CNT_KICKED);
+	}
+	return 0;
+}
+
+SCX_OPS_DEFINE(scherzo_ops,
+	       .select_cpu		= (void *)scherzo_select_cpu,
+	       .enqueue			= (void *)scherzo_enqueue,
+	       .dequeue			= (void *)scherzo_dequeue,
+	       .dispatch		= (void *)scherzo_dispatch,
+	       .tick			= (void *)scherzo_tick,
+	       .runnable		= (void *)scherzo_runnable,
+	       .running			= (void *)scherzo_running,
+	       .stopping		= (void *)scherzo_stopping,
+	       .update_idle		= (void *)scherzo_update_idle,
+	       .cpu_acquire		= (void *)scherzo_cpu_acquire,
+	       .cpu_release		= (void *)scherzo_cpu_release,
+	       .cpu_online		= (void *)scherzo_cpu_online,
+	       .cpu_offline		= (void *)scherzo_cpu_offline,
+	       .init_task		= (void *)scherzo_init_task,
+	       .exit_task		= (void *)scherzo_exit_task,
+	       .init			= (void *)scherzo_init,
+	       .exit			= (void *)scherzo_exit,
+	       .flags			= SCX_OPS_ENQ_LAST | SCX_OPS_KEEP_BUILTIN_IDLE,
+	       .dispatch_max_batch	= 128,
+	       .timeout_ms		= 30000,
+	       .name			= "scherzo");

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * place.bpf.h: where a task runs next: an idle CPU, a CPU taken from a batch task, or a queue.
+ */
+#ifndef SCHERZO_PLACE_BPF_H
+#define SCHERZO_PLACE_BPF_H
+
+/* Candidates looked at before the latest deadline among them is taken. */
+#define NR_CLAIM_SAMPLES 8
+
+static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
+{
+	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+static __always_inline bool try_claim(struct cpu_ctx *cpuc)
+{
+	u64 claim = READ_ONCE(cpuc->claim);
+
+	return claim && __sync_val_compare_and_swap(&cpuc->claim, claim, 0) == claim;
+}
+
+/* The CPU of the task's domain with the latest deadline among a sample of those that run batch work; -1 if none. */
+static s32 latest_claimable(const struct task_struct *p, u32 llc)
+{
+	struct llc_ctx *domain = llc_ctx(llc);
+	u64 latest = 0;
+	s32 best = -1;
+	u32 word;
+	int sample;
+
+	if (!domain)
+		return -1;
+	bpf_for(word, 0, NR_CPU_WORDS) {
+		u64 bits = READ_ONCE(domain->claimable[word & (NR_CPU_WORDS - 1)]);
+
+		bpf_for(sample, 0, NR_CLAIM_SAMPLES) {
+			struct cpu_ctx *cpuc;
+			u64 claim;
+			s32 cpu;
+
+			if (!bits)
+				break;
+			cpu = word * 64 + ctzll(bits);
+			bits &= bits - 1;
+			cpuc = cpu_ctx(cpu);
+			claim = cpuc ? READ_ONCE(cpuc->claim) : 0;
+			if (!claim || !may_run_on(p, cpu))
+				continue;
+			if (best < 0 || time_after(claim, latest)) {
+				latest = claim;
+				best = cpu;
+			}
+		}
+		if ((word + 1) * 64 >= nr_cpu_slots)
+			break;
+	}
+	return best;
+}
+
+/*
+ * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's
+ * latest deadline. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken.
+ */
+static s32 claim_cpu(const struct task_struct *p, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+	u32 llc = cpuc ? cpuc->llc : 0;
+	int attempt;
+
+	if (cpuc && may_run_on(p, prev_cpu) && try_claim(cpuc))
+		return prev_cpu;
+	bpf_for(attempt, 0, 2) {
+		s32 cpu = latest_claimable(p, llc);
+
+		if (cpu < 0)
+			break;
+		cpuc = cpu_ctx(cpu);
+		if (cpuc && try_claim(cpuc))
+			return cpu;
+	}
+	return -1;
+}
+
+/* Published when a batch task starts: this CPU may be taken from it. */
+static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key_ns)
+{
+	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	u32 word = (u32)cpu / 64;
+	u64 bit = 1ULL << (cpu & 63);
+
+	WRITE_ONCE(cpuc->claim, key_ns | 1);
+	if (domain && word < NR_CPU_WORDS && !(READ_ONCE(domain->claimable[word]) & bit))
+		__sync_fetch_and_or(&domain->claimable[word], bit);
+}
+
+static __always_inline void retract_claim(struct cpu_ctx *cpuc)
+{
+	WRITE_ONCE(cpuc->claim, 0);
+}
+
+static __always_inline void forget_claim(struct cpu_ctx *cpuc, s32 cpu)
+{
+	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	u32 word = (u32)cpu / 64;
+	u64 bit = 1ULL << (cpu & 63);
+
+	retract_claim(cpuc);
+	if (domain && word < NR_CPU_WORDS && (READ_ONCE(domain->claimable[word]) & bit))
+		__sync_fetch_and_and(&domain->claimable[word], ~bit);
+}
+
+/* First CPU that carries batch work in low-power mode and that the task may use; -1 if its affinity holds none. */
+static s32 low_power_cpu(const struct task_struct *p)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc)
+			break;
+		if (cpuc->low_power && may_run_on(p, cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/* An idle CPU among those that carry batch work; -1 if none. */
+static s32 idle_low_power_cpu(const struct task_struct *p)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc)
+			break;
+		if (cpuc->low_power && may_run_on(p, cpu) && scx_bpf_test_and_clear_cpu_idle(cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/* The CPUs that stay awake for batch work: the first quarter of those online, at least one. */
+static void choose_low_power_cpus(struct scherzo_control *page)
+{
+	u64 nr_online = 0, nr_chosen = 0, nr_wanted;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc && cpuc->online)
+			nr_online++;
+	}
+	nr_wanted = nr_online / 4 ?: 1;
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc)
+			break;
+		cpuc->low_power = cpuc->online && nr_chosen < nr_wanted;
+		if (cpuc->low_power)
+			nr_chosen++;
+	}
+	page->nr_online_cpus = nr_online;
+}
+
+/* In low-power mode batch work does not wake sleeping CPUs, unless it may run on no other. */
+static __always_inline bool stays_packed(const struct task_struct *p, struct control_word word, u32 klass)
+{
+	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE && low_power_cpu(p) >= 0;
+}
+
+/*
+ * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
+ * slot, no room or no answer. In deadline order the key is the arrival.
+ */
+static void queue_in_kernel(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
+			    struct control_word word, u64 enq_flags)
+{
+	u64 now = scx_bpf_now();
+	s32 cpu = scx_bpf_task_cpu(p);
+	u64 slice_ns = default_slice_ns(page);
+	u32 klass = tctx ? task_class(tctx) : SCHERZO_CLASS_INTERACTIVE;
+	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE || is_kthread(p) ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	s32 idle;
+
+	count(SCHERZO_CNT_KERNEL);
+	if (is_pinned(p))
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, enq_flags);
+	else if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
+		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, enq_flags);
+	else
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, cpu_llc(cpu)), slice_ns, now, enq_flags);
+
+	idle = is_pinned(p) ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+/*
+ * Chooses a CPU for the engine's own thread: an idle one, else one taken from batch work, else its last one by force;
+ * never one that a higher class holds. In low-power the CPU that called for it serves it, so that none wakes up.
+ */
+static s32 engine_cpu(struct task_struct *p, s32 prev_cpu, struct control_word word, bool *idle)
+{
+	s32 this_cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpuc;
+	s32 cpu;
+
+	*idle = false;
+	if (word.mode != SCHERZO_MODE_LOW_POWER) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0) {
+			*idle = true;
+			return cpu;
+		}
+	}
+	cpu = claim_cpu(p, this_cpu);
+	if (cpu >= 0)
+		return cpu;
+	cpuc = cpu_ctx(prev_cpu);
+	if (cpuc && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, prev_cpu))
+		return prev_cpu;
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		cpuc = cpu_ctx(cpu);
+		if (cpuc && cpuc->online && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, cpu))
+			return cpu;
+	}
+	return prev_cpu;
+}
+
+#endif /* SCHERZO_PLACE_BPF_H */

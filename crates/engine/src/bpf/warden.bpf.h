@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * warden.bpf.h: the timer that looks after tasks nobody looks after.
+ *
+ * It runs only while something is in custody or queued, so an idle machine is not woken for it. It may not insert tasks
+ * (the kernel allows that from dispatches only): it degrades and kicks, or, for a stall, ends the scheduler.
+ *
+ * A stall is a task that waited longer than the limit although the CPU it would run on was not held by a higher
+ * scheduling class. The kernel's own watchdog cannot tell the two apart, so it is set to its maximum.
+ */
+#ifndef SCHERZO_WARDEN_BPF_H
+#define SCHERZO_WARDEN_BPF_H
+
+/* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
+#define NR_STALL_SAMPLES 16
+
+/* Looks at the head of one queue; the number of tasks in it. */
+static u32 check_queue(u64 dsq_id, u64 now, u64 limit_ns)
+{
+	struct task_struct *p;
+	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
+	u32 seen = 0;
+
+	if (nr <= 0)
+		return 0;
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		struct task_ctx *tctx = task_ctx(p);
+		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+		s64 waited, held;
+
+		if (seen++ >= NR_STALL_SAMPLES)
+			break;
+		if (!tctx || !cpuc || !tctx->wait_since_ns)
+			continue;
+		waited = time_delta(now, tctx->wait_since_ns);
+		held = cpu_held_ns(cpuc, now) - tctx->wait_held_ns;
+		if (waited - (held > 0 ? held : 0) > (s64)limit_ns) {
+			scx_bpf_error("stall: %s[%d] has been runnable for %lld ms in queue %llx", p->comm, p->pid,
+				      waited / (s64)NSEC_PER_MSEC, dsq_id);
+			break;
+		}
+	}
+	return nr;
+}
+
+static u32 check_queues(const struct scherzo_control *page, u64 now)
+{
+	u64 limit_ns = READ_ONCE(page->stall_limit_ns);
+	u32 nr = 0, index;
+
+	bpf_for(index, 0, nr_cpu_slots)
+		nr += check_queue(QUEUE_ID(QUEUE_CPU, index), now, limit_ns);
+	bpf_for(index, 0, nr_llcs) {
+		nr += check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now, limit_ns);
+		nr += check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
+		nr += check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
+	}
+	return nr;
+}
+
+static int warden(void *map, int *key, struct bpf_timer *timer)
+{
+	struct scherzo_control *page = control_page();
+	u64 now = scx_bpf_now();
+	u32 nr_queued_tasks;
+
+	if (!page)
+		return 0;
+	wake_engine_for_backlog(page, now, false);
+	try_recover(page, now);
+	nr_queued_tasks = check_queues(page, now);
+	if (READ_ONCE(page->nr_custody) > 0) {
+		if (oldest_custody_ns(now) > READ_ONCE(page->custody_limit_ns))
+			degrade(page, now);
+		/* Entries that a dispatch did not get to sweep need another one. */
+		if (is_degraded(page))
+			kick_all(0);
+	}
+
+	if (nr_queued_tasks || READ_ONCE(page->nr_custody) > 0 || is_degraded(page)) {
+		bpf_timer_start(timer, WARDEN_PERIOD_NS, 0);
+		return 0;
+	}
+	WRITE_ONCE(warden_armed, 0);
+	/* Pairs with a hand-over that saw the warden armed just before. */
+	if (READ_ONCE(page->nr_custody) > 0)
+		arm_warden();
+	return 0;
+}
+
+static int init_warden(void)
+{
+	u32 zero = 0;
+	struct warden *timer = bpf_map_lookup_elem(&warden_timer, &zero);
+
+	if (!timer || bpf_timer_init(&timer->timer, &warden_timer, CLOCK_MONOTONIC))
+		return -EINVAL;
+	return bpf_timer_set_callback(&timer->timer, warden);
+}
+
+#endif /* SCHERZO_WARDEN_BPF_H */
