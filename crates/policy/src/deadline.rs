@@ -62,9 +62,9 @@ pub fn charge(vruntime_ns: u64, run_ns: u64, weight: Weight) -> u64 {
 ///
 /// `base_ns` is the base slice, `rate_milli` its voluntary switches per 1000 s.
 #[must_use]
-pub fn credit_ns(base_ns: u64, rate_milli: u64, weight: Weight, bound_ns: u64) -> u64 {
+pub fn credit_ns(base_ns: u64, rate_milli: u64, weight: Weight) -> u64 {
     let factor = (1 + rate_milli / CREDIT_RATE_MILLI).min(MAX_CREDIT_FACTOR);
-    weight.proportion_ns(base_ns * factor).min(bound_ns / 2)
+    weight.proportion_ns(base_ns * factor)
 }
 
 /// Virtual runtime brought within `credit_ns` behind and `debt_ns` ahead of the virtual clock, so that neither a long
@@ -75,10 +75,11 @@ pub fn place(vruntime_ns: u64, clock_ns: u64, credit_ns: u64, debt_ns: u64) -> u
     clock_ns.wrapping_add_signed(lag)
 }
 
-/// How much later a task is taken because it tends to run for `burst_ns`, of which `cap_ns` at most count.
+/// How much later a task is taken because it tends to run for `burst_ns` in one go: half the bound at most, so that lag
+/// counts beside it.
 #[must_use]
-pub fn burst_term_ns(burst_ns: u64, cap_ns: u64, weight: Weight) -> u64 {
-    weight.virtual_ns(burst_ns.min(cap_ns))
+pub fn burst_term_ns(burst_ns: u64, weight: Weight, bound_ns: u64) -> u64 {
+    weight.virtual_ns(burst_ns).min(bound_ns / 2)
 }
 
 /// The ordering key: `now_ns` shifted by `offset_ns`, but by no more than `bound_ns` either way.
@@ -111,12 +112,17 @@ mod tests {
 
     #[test]
     fn credit_grows_with_sleeping_and_weight() {
-        let credit = |rate_milli, weight| credit_ns(5 * MS, rate_milli, Weight::new(weight), 100 * MS);
+        let credit = |rate_milli, weight| credit_ns(5 * MS, rate_milli, Weight::new(weight));
         assert_eq!(credit(0, 100), 5 * MS);
         assert_eq!(credit(32_000, 100), 15 * MS);
         assert_eq!(credit(u64::MAX, 100), 40 * MS);
         assert_eq!(credit(0, 200), 10 * MS);
-        assert_eq!(credit(u64::MAX, 1000), 50 * MS);
+    }
+
+    #[test]
+    fn a_light_task_with_long_bursts_waits_half_the_bound_longer_at_most() {
+        assert_eq!(burst_term_ns(4 * MS, Weight::new(50), 100 * MS), 8 * MS);
+        assert_eq!(burst_term_ns(4 * MS, Weight::new(1), 100 * MS), 50 * MS);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - [`pool`](crate::pool) keeps the waiting in order, and [`arrivals`](crate::arrivals) those it has no room for.
 //!
 //! This file is the order of events. An enqueue updates what is known about the task, judges it (class, key, slice)
-//! and pools it; a pop takes the earliest key and moves the virtual clock up to that task's virtual runtime. The key
+//! and pools it; a pop takes the earliest key and moves the virtual clock towards that task's virtual runtime. The key
 //! is reckoned in either order, so that the mode may change while tasks wait: keys of arrival order are plain times
 //! and mix with the others, within the starvation bound.
 //!
@@ -42,7 +42,11 @@ use crate::time::{Clock, advance, signed_diff};
 use crate::underuse::UnderUse;
 
 /// How many base slices of a task's habitual burst count against it.
-const MAX_BURST_SLICES: u64 = 4;
+const MAX_BURST_SLICES: u64 = 2;
+
+/// The virtual clock goes one part in this many of the way to the virtual runtime of each task decided. All the way
+/// would let one light task, whose virtual time flies, push everyone else to the edge of what lag may be.
+const VIRTUAL_CLOCK_INERTIA: u64 = 4;
 
 /// What is known about the task in one slot; the default where there is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +66,7 @@ pub struct Scherzo {
     settings: Settings,
     nr_cpus: u32,
     clock: Clock,
-    /// The virtual clock: never behind the virtual runtime of a task that has been decided.
+    /// The virtual clock: follows the virtual runtime of the tasks decided, never backwards.
     virtual_ns: u64,
     threshold: Threshold,
     under_use: UnderUse,
@@ -141,16 +145,23 @@ impl Scherzo {
         let weight = Weight::new(facts.weight);
         let run_ns = advance(facts.sum_exec_ns, task.sum_exec_ns);
         task.sum_exec_ns = facts.sum_exec_ns;
-        let credit_ns = deadline::credit_ns(self.settings.base_slice_ns, task.tempo.rate_milli(), weight, bound_ns);
+        let edge_ns = bound_ns / 2;
+        // What a sleep is worth is limited; what a task is owed because others ran meanwhile is not.
+        let credit_ns = if facts.flags.has(TaskFlags::WAKEUP) {
+            deadline::credit_ns(self.settings.base_slice_ns, task.tempo.rate_milli(), weight).min(edge_ns)
+        } else {
+            edge_ns
+        };
         let vruntime_ns = deadline::charge(task.vruntime_ns, run_ns, weight);
-        task.vruntime_ns = deadline::place(vruntime_ns, self.virtual_ns, credit_ns, bound_ns / 2);
+        task.vruntime_ns = deadline::place(vruntime_ns, self.virtual_ns, credit_ns, edge_ns);
         signed_diff(task.vruntime_ns, self.virtual_ns)
     }
 
     fn deadline_ns(&self, facts: &TaskFacts, class: Class, lag_ns: i64) -> u64 {
         let habit_ns = self.tasks[facts.slot.index()].tempo.mean_burst_ns().max(facts.burst_ns);
         let cap_ns = self.settings.base_slice_ns * MAX_BURST_SLICES;
-        let burst_ns = deadline::burst_term_ns(habit_ns, cap_ns, Weight::new(facts.weight));
+        let weight = Weight::new(facts.weight);
+        let burst_ns = deadline::burst_term_ns(habit_ns.min(cap_ns), weight, self.bound_ns());
         let boost_ns = if class == Class::Interactive { self.settings.slice_boost_ns } else { 0 };
         deadline::key_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
     }
@@ -237,10 +248,8 @@ impl Policy for Scherzo {
 
     fn pop(&mut self) -> Option<Decision> {
         let slot = self.overflow.pop().or_else(|| self.pool.pop())?;
-        let vruntime_ns = self.tasks[slot.index()].vruntime_ns;
-        if signed_diff(vruntime_ns, self.virtual_ns) > 0 {
-            self.virtual_ns = vruntime_ns;
-        }
+        let ahead_ns = advance(self.tasks[slot.index()].vruntime_ns, self.virtual_ns);
+        self.virtual_ns = self.virtual_ns.wrapping_add(ahead_ns / VIRTUAL_CLOCK_INERTIA);
         Some(self.decision(slot))
     }
 
