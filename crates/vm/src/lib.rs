@@ -1,1 +1,21 @@
-//! Scherzo: vm.
+//! The test rig: a Debian 13 guest with real kernels, made from nothing but `mmdebstrap`, and cases that run inside it.
+//!
+//! From the bottom up: [`cache`] keeps everything that took long to make outside the checkout; [`roots`] makes and enters
+//! the two Debian roots (one that builds, one that is booted); [`kernels`] picks kernels from what the archive offers;
+//! [`image`] turns the guest root into disks; [`qemu`] starts a machine; [`guest`] runs programs in it by talking
+//! [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root.
+//!
+//! Nothing here needs more on the host than `mmdebstrap` and util-linux. Nothing stays mounted: whoever enters a root
+//! does so in a mount namespace that ends with the process.
+
+pub mod agent;
+pub mod build;
+pub mod cache;
+pub mod guest;
+pub mod image;
+pub mod kernels;
+pub mod progress;
+pub mod protocol;
+pub mod qemu;
+pub mod rig;
+pub mod roots;

@@ -1,0 +1,149 @@
+//! The guest's end of the wire: runs shell commands for the host, any number at a time.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::protocol::Frame;
+
+/// The name under which QEMU offers the port.
+pub const PORT_NAME: &str = "scherzo";
+/// How long output is waited for once a command has ended; what it left in the background may hold the pipe for good.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+const OUTPUT_CHUNK_BYTES: usize = 32 << 10;
+
+type Port = Arc<Mutex<File>>;
+
+struct Job {
+    group: Pid,
+    stdin: Sender<Vec<u8>>,
+}
+
+/// Serves the host until the port closes, which it never does while the machine runs.
+pub fn serve() -> Result<()> {
+    let mut from_host = open_port()?;
+    let to_host: Port = Arc::new(Mutex::new(from_host.try_clone()?));
+    send(&to_host, &Frame::Hello);
+    let mut jobs = HashMap::new();
+    loop {
+        match Frame::read(&mut from_host).context("the host is gone")? {
+            Frame::Spawn(id, command) => match spawn(id, &command, &to_host) {
+                Ok(job) => drop(jobs.insert(id, job)),
+                Err(error) => {
+                    send(&to_host, &Frame::Stderr(id, format!("{error:#}\n").into_bytes()));
+                    send(&to_host, &Frame::Exit(id, 127));
+                }
+            },
+            Frame::Stdin(id, bytes) => {
+                if let Some(job) = jobs.get(&id) {
+                    // The command may have closed its input; it will tell how it went.
+                    let _ = job.stdin.send(bytes);
+                }
+            }
+            Frame::Kill(id) => {
+                if let Some(job) = jobs.remove(&id) {
+                    // Already gone is as good.
+                    let _ = kill_process_group(job.group, Signal::KILL);
+                }
+            }
+            Frame::Hello | Frame::Stdout(..) | Frame::Stderr(..) | Frame::Exit(..) => {}
+        }
+    }
+}
+
+/// The port's device, waited for until the driver has named it.
+fn open_port() -> Result<File> {
+    loop {
+        if let Some(device) = find_port()? {
+            return OpenOptions::new().read(true).write(true).open(&device).with_context(|| format!("{}", device.display()));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn find_port() -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir("/sys/class/virtio-ports")? {
+        let entry = entry?;
+        let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+        if name.trim() == PORT_NAME {
+            return Ok(Some(PathBuf::from("/dev").join(entry.file_name())));
+        }
+    }
+    Ok(None)
+}
+
+fn spawn(id: u32, command: &str, port: &Port) -> Result<Job> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .current_dir("/root")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .context("cannot start a shell")?;
+    let group = Pid::from_child(&child);
+    let (stdin, input) = mpsc::channel();
+    if let Some(pipe) = child.stdin.take() {
+        thread::spawn(move || feed(pipe, &input));
+    }
+    let port = Arc::clone(port);
+    thread::spawn(move || attend(id, child, &port));
+    Ok(Job { group, stdin })
+}
+
+/// Writes the host's bytes to the command until an empty piece closes its input.
+fn feed(mut pipe: ChildStdin, input: &Receiver<Vec<u8>>) {
+    while let Ok(bytes) = input.recv() {
+        if bytes.is_empty() || pipe.write_all(&bytes).is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes on what the command prints, then how it ended.
+fn attend(id: u32, mut child: Child, port: &Port) {
+    let (open, closed) = mpsc::channel::<()>();
+    if let Some(pipe) = child.stdout.take() {
+        pass_on(pipe, port, open.clone(), move |bytes| Frame::Stdout(id, bytes));
+    }
+    if let Some(pipe) = child.stderr.take() {
+        pass_on(pipe, port, open, move |bytes| Frame::Stderr(id, bytes));
+    }
+    let status = child.wait().map_or(127, status_code);
+    // Ends at once when both pipes are closed, because then every sender is gone.
+    let _ = closed.recv_timeout(OUTPUT_GRACE);
+    send(port, &Frame::Exit(id, status));
+}
+
+fn pass_on(mut pipe: impl Read + Send + 'static, port: &Port, open: Sender<()>, frame: impl Fn(Vec<u8>) -> Frame + Send + 'static) {
+    let port = Arc::clone(port);
+    thread::spawn(move || {
+        let _open = open;
+        let mut buffer = vec![0; OUTPUT_CHUNK_BYTES];
+        while let Ok(nr_bytes @ 1..) = pipe.read(&mut buffer) {
+            send(&port, &frame(buffer[..nr_bytes].to_vec()));
+        }
+    });
+}
+
+fn status_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// A host that no longer listens notices by itself; the agent has nobody else to tell.
+fn send(port: &Port, frame: &Frame) {
+    if let Ok(mut port) = port.lock() {
+        let _ = frame.write(&mut *port);
+    }
+}

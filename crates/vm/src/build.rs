@@ -1,0 +1,81 @@
+//! Compiling the checkout inside the build root with the host's Rust toolchain.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cache::{Cache, hash};
+use crate::progress::say;
+use crate::roots::{Bind, Root};
+
+/// A checkout that can be compiled inside the build root.
+#[derive(Debug)]
+pub struct Workspace<'a> {
+    cache: &'a Cache,
+    build_root: &'a Root,
+    checkout: PathBuf,
+    toolchain: PathBuf,
+    cargo_home: PathBuf,
+}
+
+impl<'a> Workspace<'a> {
+    /// Finds the toolchain, and downloads what the lock file names: the root has no network trust of its own.
+    pub fn open(cache: &'a Cache, build_root: &'a Root, checkout: &Path) -> Result<Self> {
+        let sysroot = host_output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(checkout))?;
+        let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
+        let cargo_home = cargo_home.or_else(home).context("neither CARGO_HOME nor HOME is set")?;
+        let fetch = Command::new("cargo").args(["fetch", "--locked", "--quiet"]).current_dir(checkout).status()?;
+        ensure!(fetch.success(), "cargo fetch --locked failed");
+        let checkout = checkout.canonicalize()?;
+        Ok(Self { cache, build_root, checkout, toolchain: sysroot.into(), cargo_home })
+    }
+
+    /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share.
+    ///
+    /// Each checkout appears under a path of its own, so that cargo keeps the crates of two checkouts apart while their
+    /// dependencies are compiled once.
+    pub fn cargo(&self, arguments: &[&str]) -> Result<Command> {
+        let target = self.target();
+        fs::create_dir_all(&target)?;
+        let source = format!("/src-{:016x}", hash(&self.checkout.display().to_string()));
+        let binds = [
+            Bind::new(&self.checkout, &source),
+            Bind::new(&self.toolchain, "/toolchain"),
+            Bind::new(&self.cargo_home, "/cargo-home"),
+            Bind::new(target, "/target"),
+        ];
+        let mut command = self.build_root.command(&binds, "sh");
+        command.args(["-euc", &format!("cd {source}; PATH=/toolchain/bin:$PATH; exec cargo \"$@\""), "cargo"]).args(arguments);
+        command.envs([("CARGO_HOME", "/cargo-home"), ("CARGO_TARGET_DIR", "/target"), ("CARGO_NET_OFFLINE", "true")]);
+        Ok(command)
+    }
+
+    /// Builds packages for release and copies the named binaries into `to`.
+    pub fn build(&self, packages: &[&str], binaries: &[&str], to: &Path) -> Result<()> {
+        let _lock = self.cache.lock("target")?;
+        say(&format!("building {}", packages.join(", ")));
+        let mut arguments = vec!["build", "--offline", "--locked", "--release", "--bins"];
+        arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
+        let status = self.cargo(&arguments)?.status()?;
+        ensure!(status.success(), "the build failed");
+        fs::create_dir_all(to)?;
+        for binary in binaries {
+            let from = self.target().join("release").join(binary);
+            fs::copy(&from, to.join(binary)).with_context(|| format!("{} was not built", from.display()))?;
+        }
+        Ok(())
+    }
+
+    fn target(&self) -> PathBuf {
+        self.cache.path("target")
+    }
+}
+
+fn host_output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

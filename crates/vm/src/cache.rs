@@ -1,0 +1,123 @@
+//! Where finished work is kept: outside the checkout, keyed by the recipe it was made from.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress;
+
+/// A directory of finished artefacts. Each is built under a temporary name and renamed when complete.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    /// `$SCHERZO_CACHE`, else `$XDG_CACHE_HOME/scherzo`, else `~/.cache/scherzo`.
+    pub fn open() -> Result<Self> {
+        Self::at(&location()?)
+    }
+
+    fn at(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create the cache {}", dir.display()))?;
+        let dir = dir.canonicalize()?;
+        Ok(Self { dir })
+    }
+
+    /// A path in the cache. It need not exist.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The artefact `KIND-HASH`, made by `make` in a temporary path first if it is not there yet.
+    ///
+    /// `recipe` is all that the artefact depends on. Runs that want the same artefact wait for each other.
+    pub fn artefact(&self, kind: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let path = self.path(&format!("{kind}-{:016x}", hash(recipe)));
+        let _lock = self.lock(kind)?;
+        if path.exists() {
+            return Ok(path);
+        }
+        let partial = self.path(&format!("{kind}.partial"));
+        remove(&partial)?;
+        make(&partial)?;
+        fs::rename(&partial, &path).with_context(|| format!("cannot complete {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// An exclusive lock, waited for aloud, that lasts as long as the returned file is open.
+    pub fn lock(&self, name: &str) -> Result<File> {
+        let path = self.path(&format!("{name}.lock"));
+        let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        if file.try_lock().is_err() {
+            progress::say(&format!("waiting for another run that holds {}", path.display()));
+            file.lock()?;
+        }
+        Ok(file)
+    }
+}
+
+fn location() -> Result<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = set("SCHERZO_CACHE") {
+        return Ok(dir);
+    }
+    match set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))) {
+        Some(base) => Ok(base.join("scherzo")),
+        None => bail!("no place for a cache: set SCHERZO_CACHE or HOME"),
+    }
+}
+
+/// Removes a file or a whole tree; what is not there is fine.
+fn remove(path: &Path) -> Result<()> {
+    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match gone {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove the unfinished {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// FNV-1a: names for artefacts that stay the same from one Rust version to the next.
+#[must_use]
+pub fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artefact_is_made_once_per_recipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let mut made = 0;
+        for recipe in ["one", "one", "two"] {
+            cache
+                .artefact("thing", recipe, |path| {
+                    made += 1;
+                    Ok(fs::write(path, recipe)?)
+                })
+                .unwrap();
+        }
+        assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn a_failed_artefact_leaves_nothing_behind_that_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let failed = cache.artefact("thing", "recipe", |path| {
+            fs::create_dir(path)?;
+            bail!("interrupted")
+        });
+        assert!(failed.is_err());
+        let path = cache.artefact("thing", "recipe", |path| Ok(fs::write(path, "whole")?)).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "whole");
+    }
+}

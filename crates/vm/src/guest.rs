@@ -1,0 +1,288 @@
+//! A running guest: run programs, bring files, notice when it dies.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::protocol::Frame;
+use crate::qemu::{self, Accel, Boot, Machine, Time};
+use crate::roots::{Root, tail};
+
+/// Lines of the console that accompany an error.
+const CONSOLE_TAIL_LINES: usize = 40;
+/// What the kernel prints when it is beyond help.
+const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
+const STDIN_CHUNK_BYTES: usize = 64 << 10;
+
+/// What a command printed and how it ended.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    /// 0 for success; 128 + signal when a signal ended it.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A command that runs in the guest.
+#[derive(Debug)]
+pub struct Job {
+    id: u32,
+    command: String,
+    events: Receiver<Frame>,
+    output: Output,
+}
+
+/// Who waits for frames of which job. Gone (`None`) when the guest is.
+type Waiting = Arc<Mutex<Option<HashMap<u32, Sender<Frame>>>>>;
+
+/// A booted machine. It ends when dropped.
+#[derive(Debug)]
+pub struct Guest {
+    qemu: Child,
+    wire: UnixStream,
+    waiting: Waiting,
+    next_job: u32,
+    run_dir: TempDir,
+    patience: u32,
+}
+
+impl Guest {
+    /// Boots and waits until the agent answers, which is when systemd has reached its default target.
+    pub fn boot(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot) -> Result<Self> {
+        let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
+        let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
+        let patience = patience(accel, machine);
+        let limit = Duration::from_secs(30) * patience;
+        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        let answer = connect(&mut qemu, run_dir.path(), limit).and_then(|wire| {
+            let hello = subscribe(&waiting, 0)?;
+            listen(wire.try_clone()?, Arc::clone(&waiting));
+            hello.recv_timeout(limit).map_err(|error| boot_failure(error, limit))?;
+            Ok(wire)
+        });
+        match answer {
+            Ok(wire) => Ok(Self { qemu, wire, waiting, next_job: 1, run_dir, patience }),
+            Err(error) => {
+                let _ = qemu.kill();
+                let _ = qemu.wait();
+                Err(error.context(console_report(run_dir.path())))
+            }
+        }
+    }
+
+    /// How many times slower than real hardware this guest may be; time limits are multiplied by it.
+    #[must_use]
+    pub fn patience(&self) -> u32 {
+        self.patience
+    }
+
+    /// The console log so far.
+    #[must_use]
+    pub fn console(&self) -> String {
+        read_lossy(&self.run_dir.path().join(qemu::CONSOLE_LOG))
+    }
+
+    /// Runs a shell command to its end, whatever its status. `limit` is in seconds of real hardware.
+    pub fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
+        let job = self.spawn(command)?;
+        self.wait(job, limit, |_| {})
+    }
+
+    /// Runs a shell command that must succeed; gives what it printed, trimmed.
+    pub fn check(&mut self, command: &str, limit: Duration) -> Result<String> {
+        let output = self.run(command, limit)?;
+        ensure!(output.status == 0, "`{command}` ended with {}: {}{}", output.status, output.stderr, output.stdout);
+        Ok(output.stdout.trim().to_owned())
+    }
+
+    /// Starts a shell command and goes on.
+    pub fn spawn(&mut self, command: &str) -> Result<Job> {
+        let job = self.spawn_with_input(command)?;
+        self.send(&Frame::Stdin(job.id, Vec::new()))?;
+        Ok(job)
+    }
+
+    fn spawn_with_input(&mut self, command: &str) -> Result<Job> {
+        let id = self.next_job;
+        self.next_job += 1;
+        let events = subscribe(&self.waiting, id)?;
+        self.send(&Frame::Spawn(id, command.to_owned()))?;
+        Ok(Job { id, command: command.to_owned(), events, output: Output::default() })
+    }
+
+    /// Waits for a job's end, showing each piece of output to `watch` as it comes.
+    pub fn wait(&mut self, mut job: Job, limit: Duration, mut watch: impl FnMut(&Frame)) -> Result<Output> {
+        let limit = limit * self.patience;
+        let deadline = Instant::now() + limit;
+        loop {
+            match job.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(frame) => {
+                    watch(&frame);
+                    if let Some(output) = job.note(frame) {
+                        self.forget(job.id);
+                        self.check_console(&job.command)?;
+                        return Ok(output);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.kill(&job)?;
+                    let printed = format!("{}{}", job.output.stdout, job.output.stderr);
+                    bail!("`{}` did not end within {} s. It printed:\n{printed}{}", job.command, limit.as_secs(), self.report());
+                }
+                Err(RecvTimeoutError::Disconnected) => bail!("the guest died during `{}`{}", job.command, self.report()),
+            }
+        }
+    }
+
+    /// Ends a job with everything that it started in its process group.
+    pub fn kill(&mut self, job: &Job) -> Result<()> {
+        self.send(&Frame::Kill(job.id))
+    }
+
+    /// Writes a file in the guest, executable if `mode` says so.
+    pub fn put(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
+        let job = self.spawn_with_input(&format!("mkdir -p \"$(dirname '{path}')\" && cat >'{path}' && chmod {mode:o} '{path}'"))?;
+        for chunk in bytes.chunks(STDIN_CHUNK_BYTES) {
+            self.send(&Frame::Stdin(job.id, chunk.to_vec()))?;
+        }
+        self.send(&Frame::Stdin(job.id, Vec::new()))?;
+        let output = self.wait(job, Duration::from_secs(30), |_| {})?;
+        ensure!(output.status == 0, "cannot write {path}: {}", output.stderr);
+        Ok(())
+    }
+
+    fn send(&mut self, frame: &Frame) -> Result<()> {
+        frame.write(&mut self.wire).with_context(|| format!("the guest does not listen{}", self.report()))
+    }
+
+    fn forget(&mut self, id: u32) {
+        if let Ok(mut waiting) = self.waiting.lock()
+            && let Some(jobs) = waiting.as_mut()
+        {
+            jobs.remove(&id);
+        }
+    }
+
+    /// The kernel may fault and limp on: that is a failure of whatever ran.
+    fn check_console(&self, command: &str) -> Result<()> {
+        let console = self.console();
+        match KERNEL_FAULTS.iter().find(|fault| console.contains(*fault)) {
+            Some(fault) => bail!("the guest's kernel reported \"{fault}\" by the end of `{command}`{}", self.report()),
+            None => Ok(()),
+        }
+    }
+
+    fn report(&self) -> String {
+        console_report(self.run_dir.path())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // The namespace ends with its first process; a guest that is gone already is fine.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+impl Job {
+    /// Adds a frame to the output; the last one completes it.
+    fn note(&mut self, frame: Frame) -> Option<Output> {
+        match frame {
+            Frame::Stdout(_, bytes) => self.output.stdout.push_str(&String::from_utf8_lossy(&bytes)),
+            Frame::Stderr(_, bytes) => self.output.stderr.push_str(&String::from_utf8_lossy(&bytes)),
+            Frame::Exit(_, status) => {
+                self.output.status = status;
+                return Some(std::mem::take(&mut self.output));
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Emulation is slower than hardware, all CPUs on one thread slower still, and other work may share the host.
+fn patience(accel: Accel, machine: &Machine) -> u32 {
+    match (machine.time, accel) {
+        (Time::Real | Time::Serial, Accel::Kvm) => 2,
+        (Time::Real, Accel::Tcg) => 6,
+        (Time::Serial, Accel::Tcg) => 8 + 2 * machine.nr_cpus,
+        (Time::Virtual, _) => 10 + 3 * machine.nr_cpus,
+    }
+}
+
+/// The socket appears once QEMU runs.
+fn connect(qemu: &mut Child, run_dir: &Path, limit: Duration) -> Result<UnixStream> {
+    let path = run_dir.join(qemu::AGENT_SOCKET);
+    let deadline = Instant::now() + limit;
+    loop {
+        match UnixStream::connect(&path) {
+            Ok(wire) => return Ok(wire),
+            Err(_) if Instant::now() < deadline && qemu.try_wait()?.is_none() => thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(error).context("QEMU did not start"),
+        }
+    }
+}
+
+fn boot_failure(error: RecvTimeoutError, limit: Duration) -> anyhow::Error {
+    match error {
+        RecvTimeoutError::Timeout => anyhow::anyhow!("the guest did not answer within {} s of its start", limit.as_secs()),
+        RecvTimeoutError::Disconnected => anyhow::anyhow!("the guest died while booting"),
+    }
+}
+
+fn subscribe(waiting: &Waiting, id: u32) -> Result<Receiver<Frame>> {
+    let (sender, receiver) = mpsc::channel();
+    let mut waiting = waiting.lock().ok().context("a thread of the test rig panicked")?;
+    waiting.as_mut().context("the guest is gone")?.insert(id, sender);
+    Ok(receiver)
+}
+
+/// Hands out what the guest says until it is gone; then nobody waits any longer.
+fn listen(mut wire: UnixStream, waiting: Waiting) {
+    thread::spawn(move || {
+        while let Ok(frame) = Frame::read(&mut wire) {
+            let Ok(mut waiting) = waiting.lock() else { return };
+            if let Some(waiter) = waiting.as_mut().and_then(|jobs| jobs.get(&frame.job())) {
+                // Who no longer waits is not interested.
+                let _ = waiter.send(frame);
+            }
+        }
+        if let Ok(mut waiting) = waiting.lock() {
+            *waiting = None;
+        }
+    });
+}
+
+/// The end of the console, and of what QEMU had to say.
+fn console_report(run_dir: &Path) -> String {
+    let console = tail(&read_lossy(&run_dir.join(qemu::CONSOLE_LOG)), CONSOLE_TAIL_LINES);
+    let emulator = tail(&read_lossy(&run_dir.join("qemu.log")), CONSOLE_TAIL_LINES);
+    format!("\n--- end of the guest's console ---\n{console}{emulator}---")
+}
+
+fn read_lossy(path: &PathBuf) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// Copies a running command's output to our own as it comes.
+pub fn show(frame: &Frame) {
+    // A closed terminal must not stop the case.
+    let _ = match frame {
+        Frame::Stdout(_, bytes) => std::io::stdout().lock().write_all(bytes).and_then(|()| std::io::stdout().flush()),
+        Frame::Stderr(_, bytes) => std::io::stderr().lock().write_all(bytes),
+        _ => Ok(()),
+    };
+}

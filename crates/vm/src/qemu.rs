@@ -1,0 +1,193 @@
+//! Starting the machine: what QEMU is told, and whether this host's KVM can be believed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::agent::PORT_NAME;
+use crate::cache::Cache;
+use crate::image::{PROBE_ARGUMENT, PROBE_MARKER};
+use crate::progress::{say, step};
+use crate::roots::{Bind, Root};
+
+/// How guest instructions are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accel {
+    /// The host's processor.
+    Kvm,
+    /// Software emulation.
+    Tcg,
+}
+
+/// Which clock the guest lives on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Time {
+    /// The host's: as fast as it goes.
+    #[default]
+    Real,
+    /// Software emulation on one thread with the host's clock: slower, but code patched in the running kernel (static keys
+    /// that loading a scheduler flips) is seen by all CPUs at once. For storms of loads and unloads.
+    Serial,
+    /// A clock that counts instructions: what else the host does is not seen. For measurements.
+    Virtual,
+}
+
+/// What the machine looks like.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Virtual CPUs.
+    pub nr_cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Which clock.
+    pub time: Time,
+    /// Further `-smp` properties, such as `sockets=2`.
+    pub topology: String,
+    /// Further words for the kernel's command line.
+    pub cmdline: String,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self { nr_cpus: 2, memory_mib: 2048, time: Time::Real, topology: String::new(), cmdline: String::new() }
+    }
+}
+
+/// What the machine boots, as paths of the host.
+#[derive(Debug, Clone)]
+pub struct Boot {
+    /// The kernel image.
+    pub kernel: PathBuf,
+    /// The initramfs.
+    pub initramfs: PathBuf,
+    /// The root disk, never written.
+    pub disk: Option<PathBuf>,
+    /// The payload disk, never written.
+    pub payload: Option<PathBuf>,
+}
+
+/// The name of the port's socket in the run directory.
+pub const AGENT_SOCKET: &str = "agent.sock";
+/// The name of the console log in the run directory.
+pub const CONSOLE_LOG: &str = "console.log";
+/// Where the root shows the run directory.
+const RUN_DIR: &str = "/mnt/run";
+
+/// How long the probe may take; a sound KVM needs under two seconds.
+const PROBE_LIMIT: Duration = Duration::from_secs(8);
+
+/// Starts QEMU inside the build root. It ends with the calling thread at the latest.
+///
+/// `run_dir` receives the console log and the agent's socket, and holds QEMU's temporary files.
+pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot, run_dir: &Path) -> Result<Child> {
+    let mut binds = vec![Bind::new(run_dir, RUN_DIR)];
+    let mut inside = |host: &Path, name: &str| -> Result<PathBuf> {
+        let dir = PathBuf::from("/mnt").join(name);
+        binds.push(Bind::new(host.parent().context("no parent")?, &dir));
+        Ok(dir.join(host.file_name().context("no file name")?))
+    };
+    let kernel = inside(&boot.kernel, "kernel")?;
+    let initramfs = inside(&boot.initramfs, "initramfs")?;
+    let disk = boot.disk.as_deref().map(|path| inside(path, "disk")).transpose()?;
+    let payload = boot.payload.as_deref().map(|path| inside(path, "payload")).transpose()?;
+
+    let mut qemu = build_root.command(&binds, "qemu-system-x86_64");
+    qemu.env("TMPDIR", RUN_DIR);
+    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35"]);
+    qemu.args(["-smp", &smp(machine), "-m", &format!("{}M", machine.memory_mib)]);
+    qemu.args(accel_arguments(accel, machine.time));
+    qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
+    qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet loglevel=5 {}", machine.cmdline)]);
+    qemu.args(["-serial", &format!("file:{RUN_DIR}/{CONSOLE_LOG}"), "-device", "virtio-rng-pci"]);
+    qemu.args(["-chardev", &format!("socket,id=agent,path={RUN_DIR}/{AGENT_SOCKET},server=on,wait=off")]);
+    qemu.args(["-device", "virtio-serial-pci", "-device", &format!("virtserialport,chardev=agent,name={PORT_NAME}")]);
+    for disk in [disk, payload].iter().flatten() {
+        qemu.args(["-drive", &format!("file={},if=virtio,format=raw,snapshot=on", disk.display())]);
+    }
+    let log = fs::File::create(run_dir.join("qemu.log"))?;
+    qemu.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    spawn(&mut qemu)
+}
+
+fn spawn(qemu: &mut Command) -> Result<Child> {
+    qemu.spawn().context("cannot start QEMU")
+}
+
+fn smp(machine: &Machine) -> String {
+    let comma = if machine.topology.is_empty() { "" } else { "," };
+    format!("{}{comma}{}", machine.nr_cpus, machine.topology)
+}
+
+fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
+    match (time, accel) {
+        (Time::Virtual, _) => &[
+            "-accel", "tcg,thread=single", "-cpu", "max", "-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm",
+        ],
+        (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
+        (Time::Serial, Accel::Tcg) => &["-accel", "tcg,thread=single", "-cpu", "max"],
+        (Time::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+    }
+}
+
+/// KVM if a tiny guest really boots on it, else software emulation. Decided once per boot of the host.
+pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &Boot) -> Result<Accel> {
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let note = cache.path("accel");
+    let _lock = cache.lock("accel")?;
+    let noted = fs::read_to_string(&note).unwrap_or_default();
+    if let Some(answer) = noted.strip_prefix(boot_id.trim()) {
+        return Ok(if answer.trim() == "kvm" { Accel::Kvm } else { Accel::Tcg });
+    }
+    let accel = probe(build_root, boot)?;
+    fs::write(&note, format!("{} {}", boot_id.trim(), if accel == Accel::Kvm { "kvm" } else { "tcg" }))?;
+    Ok(accel)
+}
+
+fn probe(build_root: &Root, boot: &Boot) -> Result<Accel> {
+    if !Path::new("/dev/kvm").exists() {
+        say("no /dev/kvm on this machine: guests run in software emulation, which is slower");
+        return Ok(Accel::Tcg);
+    }
+    if step("probing KVM with a tiny guest", || boots_on_kvm(build_root, boot))? {
+        return Ok(Accel::Kvm);
+    }
+    say("/dev/kvm is there but cannot boot a kernel: guests run in software emulation, which is slower");
+    Ok(Accel::Tcg)
+}
+
+fn boots_on_kvm(build_root: &Root, boot: &Boot) -> Result<bool> {
+    let run_dir = tempfile::tempdir()?;
+    let tiny = Boot { disk: None, payload: None, ..boot.clone() };
+    let machine = Machine { nr_cpus: 1, memory_mib: 512, cmdline: PROBE_ARGUMENT.into(), ..Machine::default() };
+    let mut qemu = start(build_root, Accel::Kvm, &machine, &tiny, run_dir.path())?;
+    let deadline = Instant::now() + PROBE_LIMIT;
+    let log = run_dir.path().join(CONSOLE_LOG);
+    let says_so = || fs::read(&log).is_ok_and(|text| String::from_utf8_lossy(&text).contains(PROBE_MARKER));
+    while Instant::now() < deadline && !says_so() && qemu.try_wait()?.is_none() {
+        thread::sleep(Duration::from_millis(100));
+    }
+    qemu.kill()?;
+    qemu.wait()?;
+    Ok(says_so())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_never_uses_kvm() {
+        assert!(accel_arguments(Accel::Kvm, Time::Virtual).contains(&"tcg,thread=single"));
+    }
+
+    #[test]
+    fn topology_is_added_to_the_number_of_cpus() {
+        let machine = Machine { nr_cpus: 4, topology: "sockets=2,cores=2".into(), ..Machine::default() };
+        assert_eq!(smp(&machine), "4,sockets=2,cores=2");
+        assert_eq!(smp(&Machine::default()), "2");
+    }
+}

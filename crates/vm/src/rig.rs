@@ -1,0 +1,104 @@
+//! Everything prepared: from here a guest is one call away.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use tempfile::TempDir;
+
+use crate::build::Workspace;
+use crate::cache::Cache;
+use crate::guest::Guest;
+use crate::image;
+use crate::kernels::{self, Kernel, Role};
+use crate::progress::{say, step};
+use crate::qemu::{self, Accel, Boot, Machine};
+use crate::roots::{self, Root};
+
+const AGENT: &str = "scherzo-guest-agent";
+
+/// Both roots, the guest's disk, its kernels, and the agent.
+#[derive(Debug)]
+pub struct Rig {
+    cache: Cache,
+    build_root: Root,
+    guest_root: Root,
+    kernels: Vec<Kernel>,
+    disk: PathBuf,
+    checkout: PathBuf,
+    scratch: TempDir,
+}
+
+impl Rig {
+    /// Makes what is not in the cache yet: the two roots side by side, then the disk.
+    pub fn prepare(checkout: &Path) -> Result<Self> {
+        let cache = Cache::open()?;
+        let (build_root, guest_root) = thread::scope(|scope| {
+            let guest = scope.spawn(|| roots::guest_root(&cache));
+            let build = roots::build_root(&cache);
+            let guest = guest.join().unwrap_or_else(|_| Err(anyhow!("making the guest root panicked")));
+            Ok::<_, anyhow::Error>((build?, guest?))
+        })?;
+        let kernels = kernels::installed(&guest_root)?;
+        let disk = image::root_disk(&cache, &build_root, &guest_root)?;
+        let scratch = tempfile::Builder::new().prefix("scherzo-").tempdir()?;
+        let rig = Self { cache, build_root, guest_root, kernels, disk, checkout: checkout.to_owned(), scratch };
+        rig.workspace()?.build(&["scherzo-vm"], &[AGENT], rig.scratch.path())?;
+        Ok(rig)
+    }
+
+    /// The checkout, to be compiled inside the build root.
+    pub fn workspace(&self) -> Result<Workspace<'_>> {
+        Workspace::open(&self.cache, &self.build_root, &self.checkout)
+    }
+
+    /// All kernels that the guest has.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// The kernel for a role.
+    pub fn kernel(&self, role: Role) -> Result<&Kernel> {
+        let found = self.kernels.iter().find(|kernel| kernel.role == role);
+        found.with_context(|| format!("the archive offers no kernel for the role \"{role}\""))
+    }
+
+    /// The kernel whose release starts so.
+    pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&Kernel> {
+        let found = self.kernels.iter().rev().find(|kernel| kernel.release.starts_with(prefix));
+        let all = || self.kernels.iter().map(|kernel| kernel.release.as_str()).collect::<Vec<_>>().join(", ");
+        found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
+    }
+
+    /// A disk with the agent and a tree laid out as installed.
+    pub fn payload(&self, name: &str, tree: Option<&Path>) -> Result<PathBuf> {
+        let path = self.scratch.path().join(format!("{name}.img"));
+        image::payload_disk(&self.build_root, &self.scratch.path().join(AGENT), tree, &path)?;
+        Ok(path)
+    }
+
+    /// Boots a kernel with a payload disk.
+    pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
+        let boot = Boot {
+            kernel: kernel.image(&self.guest_root),
+            initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
+            disk: Some(self.disk.clone()),
+            payload: Some(payload.to_owned()),
+        };
+        let accel = self.accel(&boot)?;
+        let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
+        step(&what, || Guest::boot(&self.build_root, accel, machine, &boot))
+    }
+
+    fn accel(&self, boot: &Boot) -> Result<Accel> {
+        qemu::choose_accel(&self.cache, &self.build_root, boot)
+    }
+}
+
+/// A line for each kernel that is there.
+pub fn announce(rig: &Rig) {
+    for Kernel { role, release } in rig.kernels() {
+        say(&format!("kernel for \"{role}\": {release}"));
+    }
+}

@@ -1,0 +1,83 @@
+//! `cargo xtask guest`: a guest for trying things.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use scherzo_vm::guest::show;
+use scherzo_vm::qemu::{Machine, Time};
+use scherzo_vm::rig::{Rig, announce};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The kernel, by the beginning of its version
+    #[arg(long, default_value = "6.18")]
+    kernel: String,
+    /// Virtual CPUs
+    #[arg(long, default_value_t = 2)]
+    cpus: u32,
+    /// Memory in MiB
+    #[arg(long, default_value_t = 2048)]
+    memory: u32,
+    /// Run on a clock that counts instructions: slow, but what else the host does is not seen
+    #[arg(long)]
+    virtual_time: bool,
+    /// All virtual CPUs on one host thread: for storms of loads and unloads
+    #[arg(long, conflicts_with = "virtual_time")]
+    serial: bool,
+    /// Further -smp properties, such as sockets=2,cores=2
+    #[arg(long, default_value = "")]
+    topology: String,
+    /// Further words for the kernel's command line
+    #[arg(long, default_value = "")]
+    cmdline: String,
+    /// A directory that is copied over the guest's root
+    #[arg(long)]
+    payload: Option<PathBuf>,
+    /// Seconds that a command may take, on real hardware; emulation gets a multiple
+    #[arg(long, default_value_t = 600)]
+    limit: u64,
+    /// Print the console log at the end
+    #[arg(long)]
+    console: bool,
+    /// Shell commands, run one after the other
+    #[arg(last = true, default_value = "uname -a")]
+    commands: Vec<String>,
+}
+
+pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+    let rig = Rig::prepare(checkout)?;
+    announce(&rig);
+    let kernel = rig.kernel_by_prefix(&options.kernel)?;
+    if let Some(tree) = &options.payload {
+        ensure!(tree.is_dir(), "{} is not a directory", tree.display());
+    }
+    let payload = rig.payload("guest", options.payload.as_deref())?;
+    let mut guest = rig.boot(kernel, &options.machine(), &payload)?;
+    let command = options.commands.join(" ");
+    let job = guest.spawn(&command)?;
+    let output = guest.wait(job, Duration::from_secs(options.limit), show)?;
+    if options.console {
+        println!("--- console ---\n{}", guest.console());
+    }
+    Ok(ExitCode::from(u8::try_from(output.status).unwrap_or(1)))
+}
+
+impl Options {
+    fn machine(&self) -> Machine {
+        let time = match (self.virtual_time, self.serial) {
+            (true, _) => Time::Virtual,
+            (_, true) => Time::Serial,
+            _ => Time::Real,
+        };
+        Machine {
+            nr_cpus: self.cpus,
+            memory_mib: self.memory,
+            time,
+            topology: self.topology.clone(),
+            cmdline: self.cmdline.clone(),
+        }
+    }
+}
