@@ -1,0 +1,172 @@
+//! Where the engine's memory comes from.
+//!
+//! A page fault in the thread that schedules everything else can deadlock the machine, so nothing here may grow once the
+//! scheduler is attached. Rust's allocations come from one static arena behind a buddy allocator, which is prefaulted
+//! and locked before attaching ([`crate::memory`]). libbpf allocates through the C library while it loads, and is given
+//! that back afterwards; its calls are counted as well, by interposing the C library's entry points. After attach both
+//! counters stand still: [`heap_ops`] is exported, and the tests hold it to zero.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use buddy_alloc::{BuddyAllocParam, FastAllocParam, NonThreadsafeAlloc};
+
+/// Memory for the policy's tables (most of it), the skeleton and small things.
+const BUDDY_BYTES: usize = 12 << 20;
+/// Memory for allocations up to 64 bytes.
+const FAST_BYTES: usize = 256 << 10;
+/// Smallest block of the buddy allocator.
+const LEAF_BYTES: usize = 128;
+
+#[repr(C, align(4096))]
+struct Arena<const N: usize>(UnsafeCell<[u8; N]>);
+
+// SAFETY: only the allocator touches the memory, and the engine has one thread.
+unsafe impl<const N: usize> Sync for Arena<N> {}
+
+static BUDDY: Arena<BUDDY_BYTES> = Arena(UnsafeCell::new([0; BUDDY_BYTES]));
+static FAST: Arena<FAST_BYTES> = Arena(UnsafeCell::new([0; FAST_BYTES]));
+static NR_HEAP_OPS: AtomicU64 = AtomicU64::new(0);
+
+struct ArenaAllocator(NonThreadsafeAlloc);
+
+#[global_allocator]
+static ALLOCATOR: ArenaAllocator = ArenaAllocator(NonThreadsafeAlloc::new(
+    FastAllocParam::new(FAST.0.get().cast(), FAST_BYTES),
+    BuddyAllocParam::new(BUDDY.0.get().cast(), BUDDY_BYTES, LEAF_BYTES),
+));
+
+/// Allocations and releases so far, Rust's and the C library's together.
+pub fn heap_ops() -> u64 {
+    NR_HEAP_OPS.load(Ordering::Relaxed)
+}
+
+fn count() {
+    NR_HEAP_OPS.fetch_add(1, Ordering::Relaxed);
+}
+
+// SAFETY: forwards to the buddy allocator, which is sound for one thread; the engine starts no other.
+unsafe impl GlobalAlloc for ArenaAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // Blocks are aligned to their own size, so asking for at least the alignment grants it.
+        let size = layout.size().max(layout.align());
+        // SAFETY: a non-zero size with its natural alignment.
+        unsafe { self.0.alloc(Layout::from_size_align_unchecked(size, layout.align())) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller hands back what `alloc` gave.
+        unsafe { self.0.dealloc(ptr, layout) }
+    }
+}
+
+unsafe extern "C" {
+    fn __libc_malloc(size: usize) -> *mut c_void;
+    fn __libc_free(ptr: *mut c_void);
+    fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
+    fn __libc_realloc(ptr: *mut c_void, size: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
+}
+
+/// Counts, then allocates as the C library does.
+#[unsafe(no_mangle)]
+extern "C" fn malloc(size: usize) -> *mut c_void {
+    count();
+    // SAFETY: the C library's own implementation under its other name.
+    unsafe { __libc_malloc(size) }
+}
+
+/// Counts, then releases as the C library does.
+///
+/// # Safety
+/// As `free(3)`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn free(ptr: *mut c_void) {
+    count();
+    // SAFETY: the caller's promise, passed on.
+    unsafe { __libc_free(ptr) }
+}
+
+/// Counts, then allocates as the C library does.
+#[unsafe(no_mangle)]
+extern "C" fn calloc(nr: usize, size: usize) -> *mut c_void {
+    count();
+    // SAFETY: the C library's own implementation under its other name.
+    unsafe { __libc_calloc(nr, size) }
+}
+
+/// Counts, then reallocates as the C library does.
+///
+/// # Safety
+/// As `realloc(3)`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn realloc(ptr: *mut c_void, size: usize) -> *mut c_void {
+    count();
+    // SAFETY: the caller's promise, passed on.
+    unsafe { __libc_realloc(ptr, size) }
+}
+
+/// Counts, then allocates as the C library does.
+#[unsafe(no_mangle)]
+extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    count();
+    // SAFETY: the C library's own implementation under its other name.
+    unsafe { __libc_memalign(align, size) }
+}
+
+/// Counts, then allocates as the C library does.
+#[unsafe(no_mangle)]
+extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    memalign(align, size)
+}
+
+/// Counts, then allocates as the C library does.
+///
+/// # Safety
+/// As `posix_memalign(3)`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
+        return libc::EINVAL;
+    }
+    let ptr = memalign(align, size);
+    if ptr.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller promises that `out` may be written.
+    unsafe { out.write(ptr) };
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_heaps_are_counted() {
+        let before = heap_ops();
+        drop(std::hint::black_box(Box::new([0_u8; 100])));
+        assert!(heap_ops() >= before + 2);
+        let before = heap_ops();
+        // SAFETY: allocated and released once.
+        unsafe { libc::free(libc::malloc(100)) };
+        assert!(heap_ops() >= before + 2);
+    }
+
+    #[test]
+    fn alignment_is_granted() {
+        for align in [16, 64, 512, 4096] {
+            let layout = Layout::from_size_align(24, align).unwrap();
+            // SAFETY: released with the same layout.
+            unsafe {
+                let ptr = ALLOCATOR.alloc(layout);
+                assert_eq!(ptr.align_offset(align), 0);
+                ALLOCATOR.dealloc(ptr, layout);
+            }
+        }
+    }
+}

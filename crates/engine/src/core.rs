@@ -1,0 +1,194 @@
+//! The policy at work: records go in, decisions and published judgements come out.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+
+use scherzo_policy::{
+    Class, CpuId, Decision, Generation, Load, Order, Pid, Policy, Settings, SlotId, Target, TaskFacts, TaskFlags,
+    Verdict,
+};
+use scherzo_wire::control::{self, ControlWord, Mode};
+use scherzo_wire::layout::{self, Facts, RecordKind};
+
+use crate::kernel::Pages;
+use crate::rings::DecisionRing;
+
+/// The policy with the shared memory it publishes to.
+pub struct Core<P> {
+    policy: P,
+    pages: Rc<Pages>,
+    nr_bad_records: u64,
+    nr_cpus: u64,
+}
+
+impl<P: Policy> Core<P> {
+    /// A policy that publishes to these pages.
+    pub fn new(policy: P, pages: Rc<Pages>) -> Self {
+        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0 }
+    }
+
+    /// One record from the ring; `None` is one of the wrong size.
+    pub fn take(&mut self, facts: Option<Facts>) {
+        let kind = facts.and_then(|facts| RecordKind::from_wire(facts.kind));
+        let (Some(facts), Some(kind)) = (facts, kind) else {
+            self.nr_bad_records += 1;
+            return;
+        };
+        match kind {
+            RecordKind::Enqueue => {
+                if self.policy.enqueue(&task_facts(&facts)).is_ok() {
+                    self.publish(SlotId(facts.slot));
+                }
+            }
+            RecordKind::Refresh => {
+                if self.policy.refresh(&task_facts(&facts)).is_ok() {
+                    self.publish(SlotId(facts.slot));
+                }
+            }
+            RecordKind::Exit => {
+                self.policy.exit(SlotId(facts.slot), Pid(facts.pid));
+            }
+            // A notice only wakes: what it is about stands in the control page.
+            RecordKind::Notice => {}
+        }
+    }
+
+    /// Tells how many CPUs there are now.
+    pub fn follow_hotplug(&mut self) {
+        let nr_cpus = self.pages.control().nr_online_cpus.load(Relaxed);
+        if nr_cpus > 0 && nr_cpus != self.nr_cpus {
+            self.nr_cpus = nr_cpus;
+            self.policy.set_nr_cpus(nr_cpus as u32);
+        }
+    }
+
+    /// Where BPF reads a task's class and key without asking.
+    fn publish(&self, slot: SlotId) {
+        let Some(shared) = self.pages.slots().get(slot.index()) else { return };
+        let Verdict { class, key_ns, slice_ns, judged_ns } = self.policy.verdict(slot);
+        shared.key_ns.store(key_ns, Relaxed);
+        shared.slice_ns.store(slice_ns, Relaxed);
+        shared.judged_ns.store(judged_ns, Relaxed);
+        shared.class.store(wire_class(class) as u32, Relaxed);
+    }
+
+    /// Writes decisions until nothing waits or there is no room; the number written.
+    pub fn decide(&mut self, ring: &DecisionRing) -> u64 {
+        let mut nr_decided = 0;
+        while let Some(decision) = self.policy.peek() {
+            if !ring.submit(&wire_decision(&decision)) {
+                break;
+            }
+            self.policy.pop();
+            nr_decided += 1;
+        }
+        if nr_decided > 0 {
+            self.pages.control().nr_submitted.fetch_add(nr_decided, Release);
+        }
+        nr_decided
+    }
+
+    /// Tasks that wait for a decision, because the ring is full.
+    pub fn nr_pending(&self) -> usize {
+        self.policy.nr_pending()
+    }
+
+    /// The order may change by itself, when interactive turns to arrival order and back.
+    pub fn publish_order(&self) {
+        let Some(word) = ControlWord::unpack(self.pages.control().word.load(Relaxed)) else { return };
+        let order = wire_order(self.policy.order());
+        if order != word.order {
+            self.pages.control().word.store(ControlWord { order, ..word }.pack(), Release);
+        }
+    }
+
+    /// Switches: one store of the control word with a new generation.
+    pub fn set_mode(&mut self, settings: Settings, mode: Mode, preemption: bool) {
+        self.policy.set_settings(settings);
+        let generation = ControlWord::unpack(self.pages.control().word.load(Relaxed)).map_or(0, |word| word.generation);
+        let order = wire_order(self.policy.order());
+        let word = ControlWord { mode, preemption, order, generation: generation.wrapping_add(1) };
+        self.pages.control().word.store(word.pack(), SeqCst);
+    }
+
+    /// Brings the policy's counters in the page up to date.
+    pub fn publish_totals(&self) {
+        let totals = self.policy.totals();
+        let page = self.pages.control();
+        page.nr_interactive.store(totals.nr_interactive, Relaxed);
+        page.nr_batch.store(totals.nr_batch, Relaxed);
+        page.nr_overflow.store(totals.nr_overflow, Relaxed);
+        page.nr_bad_records.store(self.nr_bad_records + totals.nr_bad_records, Relaxed);
+        page.threshold_milli.store(totals.threshold_milli, Relaxed);
+        page.fifo_since_ns.store(totals.fifo_since_ns.unwrap_or(0), Relaxed);
+        page.nr_pooled.store(self.policy.nr_pending() as u64, Relaxed);
+    }
+}
+
+
+fn task_facts(facts: &Facts) -> TaskFacts {
+    TaskFacts {
+        slot: SlotId(facts.slot),
+        generation: Generation(facts.generation),
+        pid: Pid(facts.pid),
+        tgid: Pid(facts.tgid),
+        now_ns: facts.now_ns,
+        sum_exec_ns: facts.sum_exec_ns,
+        burst_ns: facts.burst_ns,
+        nr_voluntary_switches: facts.nr_voluntary_switches,
+        weight: facts.weight,
+        cpu: CpuId(facts.cpu),
+        nr_cpus_allowed: facts.nr_cpus_allowed,
+        flags: TaskFlags::from_bits(facts.flags),
+        load: Load { nr_running: facts.nr_running, nr_waiting: facts.nr_waiting },
+        waker_pid: Pid(facts.waker_pid),
+        cgroup_id: facts.cgroup_id,
+    }
+}
+
+fn wire_class(class: Class) -> layout::Class {
+    match class {
+        Class::Unknown => layout::Class::Unknown,
+        Class::Interactive => layout::Class::Interactive,
+        Class::Batch => layout::Class::Batch,
+    }
+}
+
+fn wire_order(order: Order) -> control::Order {
+    match order {
+        Order::Deadline => control::Order::Deadline,
+        Order::Fifo => control::Order::Fifo,
+    }
+}
+
+fn wire_decision(decision: &Decision) -> layout::Decision {
+    let mut flags = wire_class(decision.class) as u32;
+    if decision.order == Order::Fifo {
+        flags |= layout::DECISION_FIFO;
+    }
+    if decision.preempt {
+        flags |= layout::DECISION_PREEMPT;
+    }
+    layout::Decision {
+        slot: decision.slot.0,
+        pid: decision.pid.0,
+        generation: decision.generation.0,
+        slice_ns: decision.slice_ns,
+        key_ns: decision.key_ns,
+        cpu: match decision.target {
+            Target::Any => layout::CPU_ANY,
+            Target::Cpu(CpuId(cpu)) => cpu,
+        },
+        flags,
+    }
+}
+
+/// The policy's settings for a mode; everything else as loaded.
+pub fn settings_for(mode: Mode, preemption: bool, base: Settings) -> Settings {
+    let mode = match mode {
+        Mode::Interactive => scherzo_policy::Mode::Interactive,
+        Mode::Fifo => scherzo_policy::Mode::Fifo,
+        Mode::LowPower => scherzo_policy::Mode::LowPower,
+    };
+    Settings { mode, preemption, ..base }
+}

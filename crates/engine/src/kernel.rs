@@ -1,0 +1,289 @@
+//! Loading: from a request to a scheduler that the kernel confirms, and back.
+
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, anyhow};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use scherzo_wire::control::ControlWord;
+use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
+use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
+use scherzo_wire::page::Mapping;
+use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_report};
+
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::topology::Domains;
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+/// How old custody may get before the kernel side schedules alone.
+const CUSTODY_LIMIT_NS: u64 = 100_000_000;
+/// How long a runnable task may wait before the kernel side gives up.
+const STALL_LIMIT_NS: u64 = 5_000_000_000;
+
+/// Why loading failed.
+#[derive(Debug)]
+pub struct LoadError {
+    /// Stable kind.
+    pub kind: FailKind,
+    /// What happened, in the kernel's words where it has any.
+    pub cause: anyhow::Error,
+}
+
+impl LoadError {
+    fn new(kind: FailKind, text: impl Into<String>) -> Self {
+        Self { kind, cause: anyhow!(text.into()) }
+    }
+}
+
+impl From<anyhow::Error> for LoadError {
+    fn from(cause: anyhow::Error) -> Self {
+        let denied = cause.chain().any(|error| {
+            error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+                || error
+                    .downcast_ref::<libbpf_rs::Error>()
+                    .is_some_and(|error| error.kind() == libbpf_rs::ErrorKind::PermissionDenied)
+        });
+        Self { kind: if denied { FailKind::Permission } else { FailKind::Other }, cause }
+    }
+}
+
+/// What must hold before it makes sense to try.
+pub fn check_kernel() -> Result<(), LoadError> {
+    let state = Path::new(SCHED_EXT).join("state");
+    let Ok(state) = fs::read_to_string(&state) else {
+        return Err(LoadError::new(
+            FailKind::NotSupported,
+            "this kernel has no sched_ext: it needs Linux 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT",
+        ));
+    };
+    if state.trim() != "disabled" {
+        let ops = fs::read_to_string(Path::new(SCHED_EXT).join("root/ops")).unwrap_or_default();
+        return Err(LoadError::new(
+            FailKind::Conflict,
+            format!("another sched_ext scheduler is loaded ({}): stop it first", ops.trim()),
+        ));
+    }
+    if !Path::new(VMLINUX_BTF).exists() {
+        return Err(LoadError::new(
+            FailKind::NotSupported,
+            "this kernel does not publish its type information: it must be built with CONFIG_DEBUG_INFO_BTF",
+        ));
+    }
+    let malformed = compat::malformed_scx_kfuncs();
+    if !malformed.is_empty() {
+        return Err(LoadError::new(
+            FailKind::MalformedBtf,
+            format!(
+                "this kernel's type information is malformed, so no sched_ext scheduler can be loaded: {} of its \
+                 functions show a hidden argument (first {}). It was built with pahole older than 1.26: use another \
+                 build of the kernel",
+                malformed.len(),
+                malformed[0],
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Loaded programs and mapped pages, not attached yet.
+pub struct Loaded<'obj> {
+    skel: BpfSkel<'obj>,
+    pages: Rc<Pages>,
+    nr_cpus: u32,
+}
+
+/// The memory that BPF and the engine share.
+pub struct Pages {
+    control: Mapping<ControlPage>,
+    slots: Mapping<Slot>,
+}
+
+impl Pages {
+    /// The control page.
+    pub fn control(&self) -> &ControlPage {
+        &self.control.as_slice()[0]
+    }
+
+    /// The slot table.
+    pub fn slots(&self) -> &[Slot] {
+        self.slots.as_slice()
+    }
+}
+
+impl<'obj> Loaded<'obj> {
+    /// Opens, sizes, verifies and maps. This is the slow part, and the last that allocates much.
+    pub fn new(object: &'obj mut MaybeUninit<OpenObject>, settings: &LoadSettings) -> Result<Self, LoadError> {
+        let domains = Domains::detect()?;
+        let mut open = open_skeleton(object)?;
+        size_maps(&mut open, &domains)?;
+        choose_preemption_notice(&mut open);
+        let skel = load_skeleton(open)?;
+
+        let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
+        let slots =
+            Mapping::read_write(skel.maps.slots.as_fd(), NR_SLOTS as usize).context("cannot map the slot table")?;
+        let pages = Rc::new(Pages { control, slots });
+        let loaded = Self { skel, pages, nr_cpus: domains.llc_of_cpu.len() as u32 };
+        loaded.write_domains(&domains)?;
+        loaded.write_limits(settings);
+        Ok(loaded)
+    }
+
+    fn write_domains(&self, domains: &Domains) -> Result<()> {
+        // The map holds `struct cpu_ctx`: three words, then the domain.
+        const LLC_OFFSET: usize = 24;
+        let mut value = vec![0; self.skel.maps.cpu_ctxs.value_size() as usize];
+        for (cpu, llc) in (0_u32..).zip(&domains.llc_of_cpu) {
+            value[LLC_OFFSET..LLC_OFFSET + 4].copy_from_slice(&llc.to_ne_bytes());
+            self.skel.maps.cpu_ctxs.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).context("cannot write the topology")?;
+        }
+        Ok(())
+    }
+
+    fn write_limits(&self, settings: &LoadSettings) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let page = self.pages.control();
+        page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
+        page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
+        page.custody_limit_ns.store(CUSTODY_LIMIT_NS, Relaxed);
+        page.stall_limit_ns.store(STALL_LIMIT_NS, Relaxed);
+        let word = ControlWord { mode: settings.mode, preemption: settings.preemption, ..ControlWord::default() };
+        page.word.store(word.pack(), Relaxed);
+    }
+
+    /// The memory shared with BPF.
+    pub fn pages(&self) -> Rc<Pages> {
+        Rc::clone(&self.pages)
+    }
+
+    /// Possible CPUs.
+    pub fn nr_cpus(&self) -> u32 {
+        self.nr_cpus
+    }
+
+    /// Descriptors for the daemon: the control page, then the per-CPU pages.
+    pub fn page_fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.skel.maps.control.as_fd(), self.skel.maps.cpu_stats.as_fd()]
+    }
+
+    /// The ring of facts.
+    pub fn facts_map(&self) -> &dyn MapCore {
+        &self.skel.maps.facts
+    }
+
+    /// The ring of decisions.
+    pub fn decisions_map(&self) -> &dyn MapCore {
+        &self.skel.maps.decisions
+    }
+
+    /// Programs that the scheduling loop runs by itself.
+    pub fn bells(&self) -> Result<Bells> {
+        let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot keep a program open");
+        Ok(Bells {
+            kick_all: own(self.skel.progs.scherzo_kick_all.as_fd())?,
+            doorbell: own(self.skel.progs.scherzo_doorbell.as_fd())?,
+        })
+    }
+
+    /// Makes it the scheduler of the machine.
+    pub fn attach(&mut self) -> Result<Link, LoadError> {
+        let skel = &mut self.skel;
+        Ok(scx_ops_attach!(skel, scherzo_ops)?)
+    }
+
+    /// Why the kernel let go of it, once it has.
+    pub fn exit_reason(&self) -> Exit {
+        let skel = &self.skel;
+        let report: Result<scx_utils::UserExitInfo> = uei_report!(skel, uei);
+        let data = skel.maps.data_data.as_ref();
+        let (kind, code) = data.map_or((0, 0), |data| (data.uei.kind, data.uei.exit_code));
+        let text = match report {
+            Ok(_) => "unregistered".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        let stalled = kind == scx_utils::ScxExitKind::ErrorStall as i32 || text.contains("stall:");
+        let kind = match kind {
+            0 | 1 => ExitKind::Unloaded,
+            _ if stalled => ExitKind::Stall,
+            kind if kind >= scx_utils::ScxExitKind::Error as i32 => ExitKind::Error,
+            kind if kind == scx_utils::ScxExitKind::Unreg as i32 => ExitKind::Unloaded,
+            _ => ExitKind::Kernel,
+        };
+        Exit { kind, code, text }
+    }
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Stable kind.
+    pub kind: ExitKind,
+    /// The kernel's code.
+    pub code: i64,
+    /// The kernel's words.
+    pub text: String,
+}
+
+/// BPF programs that user space runs, each a single system call that allocates nothing.
+#[derive(Debug)]
+pub struct Bells {
+    kick_all: OwnedFd,
+    doorbell: OwnedFd,
+}
+
+impl Bells {
+    /// Makes sleeping CPUs look for work: after a new control word.
+    pub fn kick_all(&self) {
+        run(&self.kick_all);
+    }
+
+    /// Makes one CPU drain decisions although the engine does not block.
+    pub fn ring(&self) {
+        run(&self.doorbell);
+    }
+}
+
+fn run(program: &OwnedFd) {
+    // SAFETY: plain data for which all zeroes is valid; the size is set as the interface wants.
+    let mut opts: libbpf_rs::libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+    opts.sz = size_of_val(&opts) as u64;
+    // SAFETY: the descriptor is open and `opts` lives through the call. A failure only costs a late kick.
+    unsafe { libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
+}
+
+fn open_skeleton(object: &mut MaybeUninit<OpenObject>) -> Result<OpenBpfSkel<'_>> {
+    let builder = BpfSkelBuilder::default();
+    scx_ops_open!(builder, object, scherzo_ops, None)
+}
+
+fn load_skeleton(mut open: OpenBpfSkel<'_>) -> Result<BpfSkel<'_>> {
+    scx_ops_load!(open, scherzo_ops, uei)
+}
+
+fn size_maps(open: &mut OpenBpfSkel<'_>, domains: &Domains) -> Result<()> {
+    let nr_cpus = domains.llc_of_cpu.len() as u32;
+    open.maps.cpu_stats.set_max_entries(nr_cpus)?;
+    open.maps.cpu_ctxs.set_max_entries(nr_cpus)?;
+    open.maps.llc_ctxs.set_max_entries(domains.nr_llcs)?;
+    let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
+    rodata.engine_pid = std::process::id();
+    rodata.nr_cpu_slots = nr_cpus;
+    rodata.nr_llcs = domains.nr_llcs;
+    Ok(())
+}
+
+/// From 6.19 waiting tasks can be put back from anywhere, and the callbacks for it are on their way out.
+fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) {
+    let anywhere = compat::ksym_exists("scx_bpf_reenqueue_local___v2").unwrap_or(false);
+    open.progs.scherzo_sched_switch.set_autoload(anywhere);
+    if anywhere {
+        let ops = open.struct_ops.scherzo_ops_mut();
+        ops.cpu_acquire = std::ptr::null_mut();
+        ops.cpu_release = std::ptr::null_mut();
+    }
+}

@@ -1,0 +1,89 @@
+//! No page fault once attached: lock everything, and turn off what would unmap locked pages for a moment.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Compaction moves locked pages too while this is 1; touching one in flight is a page fault.
+const COMPACT_UNEVICTABLE: &str = "/proc/sys/vm/compact_unevictable_allowed";
+/// Stack that the scheduling loop may use without growing it.
+const STACK_BYTES: usize = 256 << 10;
+
+/// `vm.compact_unevictable_allowed` as it was, restored when dropped. If the engine is killed the daemon restores it.
+#[derive(Debug)]
+pub struct CompactionOff {
+    before: String,
+}
+
+impl CompactionOff {
+    /// Saves the value and clears it.
+    pub fn new() -> Result<Self> {
+        let before = fs::read_to_string(COMPACT_UNEVICTABLE).with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?;
+        fs::write(COMPACT_UNEVICTABLE, "0").with_context(|| format!("cannot write {COMPACT_UNEVICTABLE}"))?;
+        Ok(Self { before: before.trim().to_owned() })
+    }
+}
+
+impl Drop for CompactionOff {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(COMPACT_UNEVICTABLE, &self.before) {
+            eprintln!("<4>cannot restore {COMPACT_UNEVICTABLE} to {}: {error}", self.before);
+        }
+    }
+}
+
+/// Gives back what loading used, then makes everything that is left, and all that is mapped later, resident for good.
+pub fn lock_all() -> Result<()> {
+    // SAFETY: no pointer into the released memory exists; the call only returns free pages.
+    unsafe { libc::malloc_trim(0) };
+    grow_stack();
+    rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT | rustix::mm::MlockAllFlags::FUTURE)
+        .map_err(io::Error::from)
+        .context("cannot lock the engine's memory: it needs LimitMEMLOCK=infinity or CAP_IPC_LOCK")
+}
+
+#[inline(never)]
+fn grow_stack() {
+    let stack = [1_u8; STACK_BYTES];
+    std::hint::black_box(&stack);
+}
+
+/// What the engine has cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Minor and major page faults.
+    pub nr_page_faults: u64,
+    /// CPU time of the process.
+    pub cpu_time: Duration,
+}
+
+impl Usage {
+    /// Asks the kernel; allocates nothing.
+    pub fn now() -> Self {
+        // SAFETY: `rusage` is plain data for which all zeroes is valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` may be written.
+        if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+            return Self::default();
+        }
+        let duration = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+        Self {
+            nr_page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
+            cpu_time: duration(usage.ru_utime) + duration(usage.ru_stime),
+        }
+    }
+}
+
+/// Resident memory of this process in bytes, read without allocating; 0 if it cannot be read.
+pub fn resident_bytes() -> u64 {
+    let mut text = [0_u8; 128];
+    let Ok(file) = rustix::fs::open("/proc/self/statm", rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
+    else {
+        return 0;
+    };
+    let len = rustix::io::read(&file, &mut text).unwrap_or(0);
+    let pages = str::from_utf8(&text[..len]).ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

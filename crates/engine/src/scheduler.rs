@@ -1,0 +1,203 @@
+//! The loop: facts in, decisions out, then sleep.
+//!
+//! One thread, no allocation, no page fault, no system call that may block except the wait itself. The wait is
+//! level-triggered on the ring of facts and the control socket. Blocking is also the doorbell: the CPU that this thread
+//! leaves runs a dispatch, and the dispatch drains the decisions. Only when more records are there already, so that the
+//! thread does not block, a BPF program kicks another CPU.
+//!
+//! Parking is a handshake: the thread first says that it parks, then looks at the ring once more. BPF first writes its
+//! record, then looks whether the engine is parked. One of the two sees the other.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::fence;
+
+use anyhow::{Context, Result};
+use rustix::event::{Timespec, epoll};
+use scherzo_policy::{Policy, Settings};
+use scherzo_wire::channel;
+use scherzo_wire::layout::ControlPage;
+use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
+
+use crate::arena::heap_ops;
+use crate::core::{Core, settings_for};
+use crate::kernel::{Bells, Loaded, Pages};
+use crate::memory::{Usage, resident_bytes};
+use crate::rings::{DecisionRing, FactsRing};
+
+/// While the ring of decisions is full, look again after so long.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The daemon asked, or is gone.
+    Asked,
+    /// The kernel took the scheduler away.
+    Ejected,
+}
+
+/// What the engine's cost is counted from.
+#[derive(Clone, Copy, Debug)]
+struct Baseline {
+    nr_page_faults: u64,
+    cpu_time_ns: u64,
+    nr_heap_ops: u64,
+}
+
+impl Baseline {
+    fn take() -> Self {
+        let usage = Usage::now();
+        Self {
+            nr_page_faults: usage.nr_page_faults,
+            cpu_time_ns: usage.cpu_time.as_nanos() as u64,
+            nr_heap_ops: heap_ops(),
+        }
+    }
+
+    fn publish(&self, page: &ControlPage) {
+        let usage = Usage::now();
+        page.nr_page_faults.store(usage.nr_page_faults - self.nr_page_faults, Relaxed);
+        page.cpu_time_ns.store(usage.cpu_time.as_nanos() as u64 - self.cpu_time_ns, Relaxed);
+        page.nr_heap_ops.store(heap_ops() - self.nr_heap_ops, Relaxed);
+        page.resident_bytes.store(resident_bytes(), Relaxed);
+    }
+}
+
+/// Everything the loop needs. Built before attaching, since building allocates.
+pub struct Scheduler<'a, P> {
+    core: Rc<RefCell<Core<P>>>,
+    pages: Rc<Pages>,
+    facts: FactsRing,
+    decisions: DecisionRing,
+    bells: Bells,
+    epoll: OwnedFd,
+    socket: &'a OwnedFd,
+    settings: Settings,
+}
+
+impl<'a, P: Policy + 'static> Scheduler<'a, P> {
+    /// Maps the rings and registers what the loop waits for.
+    pub fn new(loaded: &Loaded<'_>, socket: &'a OwnedFd, policy: P, settings: Settings) -> Result<Self> {
+        let pages = loaded.pages();
+        let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
+        let sink = Rc::clone(&core);
+        let facts = FactsRing::new(loaded.facts_map(), move |facts| sink.borrow_mut().take(facts))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll instance")?;
+        for fd in [loaded.facts_map().as_fd(), socket.as_fd()] {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+                .context("cannot wait for the rings")?;
+        }
+        Ok(Self {
+            core,
+            pages,
+            facts,
+            decisions: DecisionRing::new(loaded.decisions_map())?,
+            bells: loaded.bells()?,
+            epoll,
+            socket,
+            settings,
+        })
+    }
+
+    /// Schedules until asked to stop, or until the kernel has taken the scheduler away.
+    pub fn run(&self) -> Outcome {
+        let baseline = Baseline::take();
+        loop {
+            let nr_decided = self.turn();
+            if self.page().exited.load(Relaxed) != 0 {
+                return Outcome::Ejected;
+            }
+            if self.answer_daemon(&baseline) == Request::Stop {
+                return Outcome::Asked;
+            }
+            self.answer_notice();
+            self.park(nr_decided);
+        }
+    }
+
+    fn page(&self) -> &ControlPage {
+        self.pages.control()
+    }
+
+    /// One turn: all the facts that are there, then decisions for all that wait. The number of decisions.
+    fn turn(&self) -> u64 {
+        let nr_records = self.facts.consume() as u64;
+        let mut core = self.core.borrow_mut();
+        core.follow_hotplug();
+        let nr_decided = core.decide(&self.decisions);
+        core.publish_order();
+        core.publish_totals();
+        self.page().nr_loops.fetch_add(1, Relaxed);
+        self.page().nr_records.fetch_add(nr_records, Relaxed);
+        self.page().nr_decided.fetch_add(nr_decided, Relaxed);
+        self.page().nr_max_batch.fetch_max(nr_records, Relaxed);
+        nr_decided
+    }
+
+    /// Degraded: everything that waited has been looked at, so the kernel side may trust user space again.
+    fn answer_notice(&self) {
+        let seq = self.page().degraded_seq.load(SeqCst);
+        if seq & 1 == 1 && self.page().recovered_seq.load(Relaxed) != seq {
+            self.page().recovered_seq.store(seq, SeqCst);
+        }
+    }
+
+    /// Sleeps until there is something to do, unless there is already.
+    fn park(&self, nr_decided: u64) {
+        self.page().parked.store(1, Relaxed);
+        fence(SeqCst);
+        if self.facts.consume() > 0 {
+            self.page().parked.store(0, Relaxed);
+            if nr_decided > 0 {
+                self.page().nr_doorbells.fetch_add(1, Relaxed);
+                self.bells.ring();
+            }
+            return;
+        }
+        let pending = self.core.borrow().nr_pending() > 0;
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
+        // An interrupted wait is as good as one that ended: the next turn looks at everything.
+        let _ = epoll::wait(&self.epoll, &mut events, pending.then_some(&RETRY));
+        self.page().parked.store(0, Relaxed);
+    }
+
+    /// Handles every request that has arrived.
+    fn answer_daemon(&self, baseline: &Baseline) -> Request {
+        let mut packet = [0; MESSAGE_BYTES];
+        loop {
+            match channel::receive_into(self.socket, &mut packet) {
+                Ok(Some(())) => {}
+                Ok(None) => return Request::Stop,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Request::None,
+                Err(_) => return Request::Stop,
+            }
+            let seq = match ToEngine::decode(&packet) {
+                Ok(ToEngine::SetMode { seq, mode, preemption }) => {
+                    let settings = settings_for(mode, preemption, self.settings);
+                    self.core.borrow_mut().set_mode(settings, mode, preemption);
+                    self.bells.kick_all();
+                    seq
+                }
+                Ok(ToEngine::Refresh { seq }) => {
+                    baseline.publish(self.page());
+                    seq
+                }
+                Ok(ToEngine::Unload | ToEngine::Load(_)) | Err(_) => return Request::Stop,
+            };
+            if channel::send(self.socket, &ToDaemon::Done { seq }.encode(), &[]).is_err() {
+                return Request::Stop;
+            }
+        }
+    }
+}
+
+/// What the daemon wants after one look at the socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Request {
+    None,
+    Stop,
+}
