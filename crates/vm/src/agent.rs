@@ -65,7 +65,11 @@ pub fn serve() -> Result<()> {
 fn open_port() -> Result<File> {
     loop {
         if let Some(device) = find_port()? {
-            return OpenOptions::new().read(true).write(true).open(&device).with_context(|| format!("{}", device.display()));
+            return OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&device)
+                .with_context(|| format!("{}", device.display()));
         }
         thread::sleep(Duration::from_millis(100));
     }
@@ -126,7 +130,12 @@ fn attend(id: u32, mut child: Child, port: &Port) {
     send(port, &Frame::Exit(id, status));
 }
 
-fn pass_on(mut pipe: impl Read + Send + 'static, port: &Port, open: Sender<()>, frame: impl Fn(Vec<u8>) -> Frame + Send + 'static) {
+fn pass_on(
+    mut pipe: impl Read + Send + 'static,
+    port: &Port,
+    open: Sender<()>,
+    frame: impl Fn(Vec<u8>) -> Frame + Send + 'static,
+) {
     let port = Arc::clone(port);
     thread::spawn(move || {
         let _open = open;

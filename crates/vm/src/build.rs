@@ -1,6 +1,6 @@
 //! Compiling the checkout inside the build root with the host's Rust toolchain.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,6 +33,12 @@ impl<'a> Workspace<'a> {
         Ok(Self { cache, build_root, checkout, toolchain: sysroot.into(), cargo_home })
     }
 
+    /// The checkout's directory on the host.
+    #[must_use]
+    pub fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
     /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share.
     ///
     /// Each checkout appears under a path of its own, so that cargo keeps the crates of two checkouts apart while their
@@ -48,14 +54,21 @@ impl<'a> Workspace<'a> {
             Bind::new(target, "/target"),
         ];
         let mut command = self.build_root.command(&binds, "sh");
-        command.args(["-euc", &format!("cd {source}; PATH=/toolchain/bin:$PATH; exec cargo \"$@\""), "cargo"]).args(arguments);
+        command
+            .args(["-euc", &format!("cd {source}; PATH=/toolchain/bin:$PATH; exec cargo \"$@\""), "cargo"])
+            .args(arguments);
         command.envs([("CARGO_HOME", "/cargo-home"), ("CARGO_TARGET_DIR", "/target"), ("CARGO_NET_OFFLINE", "true")]);
         Ok(command)
     }
 
+    /// Held while cargo runs: finished binaries of two checkouts have the same names in the shared target directory.
+    pub fn lock(&self) -> Result<File> {
+        self.cache.lock("target")
+    }
+
     /// Builds packages for release and copies the named binaries into `to`.
     pub fn build(&self, packages: &[&str], binaries: &[&str], to: &Path) -> Result<()> {
-        let _lock = self.cache.lock("target")?;
+        let _lock = self.lock()?;
         say(&format!("building {}", packages.join(", ")));
         let mut arguments = vec!["build", "--offline", "--locked", "--release", "--bins"];
         arguments.extend(packages.iter().flat_map(|package| ["--package", package]));

@@ -59,7 +59,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots and waits until the agent answers, which is when systemd has reached its default target.
+    /// Boots and waits until systemd says that start-up is over.
     pub fn boot(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot) -> Result<Self> {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
@@ -73,7 +73,12 @@ impl Guest {
             Ok(wire)
         });
         match answer {
-            Ok(wire) => Ok(Self { qemu, wire, waiting, next_job: 1, run_dir, patience }),
+            Ok(wire) => {
+                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience };
+                // Whether start-up went well is for a case to judge.
+                guest.run("systemctl is-system-running --wait", Duration::from_secs(30))?;
+                Ok(guest)
+            }
             Err(error) => {
                 let _ = qemu.kill();
                 let _ = qemu.wait();
@@ -139,9 +144,16 @@ impl Guest {
                 Err(RecvTimeoutError::Timeout) => {
                     self.kill(&job)?;
                     let printed = format!("{}{}", job.output.stdout, job.output.stderr);
-                    bail!("`{}` did not end within {} s. It printed:\n{printed}{}", job.command, limit.as_secs(), self.report());
+                    bail!(
+                        "`{}` did not end within {} s. It printed:\n{printed}{}",
+                        job.command,
+                        limit.as_secs(),
+                        self.report()
+                    );
                 }
-                Err(RecvTimeoutError::Disconnected) => bail!("the guest died during `{}`{}", job.command, self.report()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("the guest died during `{}`{}", job.command, self.report())
+                }
             }
         }
     }
@@ -153,7 +165,9 @@ impl Guest {
 
     /// Writes a file in the guest, executable if `mode` says so.
     pub fn put(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
-        let job = self.spawn_with_input(&format!("mkdir -p \"$(dirname '{path}')\" && cat >'{path}' && chmod {mode:o} '{path}'"))?;
+        let job = self.spawn_with_input(&format!(
+            "mkdir -p \"$(dirname '{path}')\" && cat >'{path}' && chmod {mode:o} '{path}'"
+        ))?;
         for chunk in bytes.chunks(STDIN_CHUNK_BYTES) {
             self.send(&Frame::Stdin(job.id, chunk.to_vec()))?;
         }
@@ -230,7 +244,9 @@ fn connect(qemu: &mut Child, run_dir: &Path, limit: Duration) -> Result<UnixStre
     loop {
         match UnixStream::connect(&path) {
             Ok(wire) => return Ok(wire),
-            Err(_) if Instant::now() < deadline && qemu.try_wait()?.is_none() => thread::sleep(Duration::from_millis(20)),
+            Err(_) if Instant::now() < deadline && qemu.try_wait()?.is_none() => {
+                thread::sleep(Duration::from_millis(20));
+            }
             Err(error) => return Err(error).context("QEMU did not start"),
         }
     }
@@ -238,7 +254,9 @@ fn connect(qemu: &mut Child, run_dir: &Path, limit: Duration) -> Result<UnixStre
 
 fn boot_failure(error: RecvTimeoutError, limit: Duration) -> anyhow::Error {
     match error {
-        RecvTimeoutError::Timeout => anyhow::anyhow!("the guest did not answer within {} s of its start", limit.as_secs()),
+        RecvTimeoutError::Timeout => {
+            anyhow::anyhow!("the guest did not answer within {} s of its start", limit.as_secs())
+        }
         RecvTimeoutError::Disconnected => anyhow::anyhow!("the guest died while booting"),
     }
 }

@@ -142,5 +142,6 @@ fn make_disk(build_root: &Root, dir: &Path, path: &Path, size: &str) -> Result<(
     let parent = path.parent().context("no parent")?;
     let name = path.file_name().context("no name")?.display();
     let binds = [Bind::new(dir, "/mnt/tree"), Bind::new(parent, "/mnt/out")];
-    build_root.shell(&binds, &format!("mkfs.ext4 -q -F -m 0 -E lazy_itable_init=1 -d /mnt/tree '/mnt/out/{name}' {size}"))
+    build_root
+        .shell(&binds, &format!("mkfs.ext4 -q -F -m 0 -E lazy_itable_init=1 -d /mnt/tree '/mnt/out/{name}' {size}"))
 }

@@ -173,7 +173,8 @@ mod tests {
             "linux-image-7.2.13+deb14-cloud-amd64",
             "linux-image-cloud-amd64",
         ];
-        let expected = [(Role::Lts, "6.18.15+deb13-cloud-amd64".into()), (Role::Newest, "7.2.13+deb14-cloud-amd64".into())];
+        let expected =
+            [(Role::Lts, "6.18.15+deb13-cloud-amd64".into()), (Role::Newest, "7.2.13+deb14-cloud-amd64".into())];
         assert_eq!(releases(&packages), expected);
     }
 

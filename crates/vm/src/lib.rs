@@ -3,7 +3,8 @@
 //! From the bottom up: [`cache`] keeps everything that took long to make outside the checkout; [`roots`] makes and enters
 //! the two Debian roots (one that builds, one that is booted); [`kernels`] picks kernels from what the archive offers;
 //! [`image`] turns the guest root into disks; [`qemu`] starts a machine; [`guest`] runs programs in it by talking
-//! [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root.
+//! [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root and [`product`] lays it out as
+//! installed. [`rig`] has all of it ready; [`harness`] runs [`cases`] on it, [`measure`] takes figures.
 //!
 //! Nothing here needs more on the host than `mmdebstrap` and util-linux. Nothing stays mounted: whoever enters a root
 //! does so in a mount namespace that ends with the process.
@@ -11,9 +12,13 @@
 pub mod agent;
 pub mod build;
 pub mod cache;
+pub mod cases;
 pub mod guest;
+pub mod harness;
 pub mod image;
 pub mod kernels;
+pub mod measure;
+pub mod product;
 pub mod progress;
 pub mod protocol;
 pub mod qemu;

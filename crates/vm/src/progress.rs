@@ -1,14 +1,12 @@
-//! Saying what takes long while it takes long.
+//! Saying what takes long while it takes long: whole lines, because several things may be under way side by side.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a step says that it is still at it when nobody watches a terminal.
-const REPEAT_LOG: Duration = Duration::from_secs(20);
-/// The same on a terminal, where the line is rewritten in place.
-const REPEAT_TERMINAL: Duration = Duration::from_secs(1);
+/// How often a step says that it is still at it.
+const REPEAT: Duration = Duration::from_secs(15);
 
 /// Runs `work`, printing `what` with the elapsed time while it runs and when it ends.
 pub fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
@@ -23,23 +21,15 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 fn tick(what: &str, started: Instant, ticks: &mpsc::Receiver<()>) {
-    let terminal = std::io::stderr().is_terminal();
-    let repeat = if terminal { REPEAT_TERMINAL } else { REPEAT_LOG };
-    let (start, end) = if terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-    print(&format!("{start}{what} …{end}"));
-    while ticks.recv_timeout(repeat) == Err(RecvTimeoutError::Timeout) {
-        print(&format!("{start}{what} … {} s{end}", started.elapsed().as_secs()));
+    say(&format!("{what} …"));
+    while ticks.recv_timeout(REPEAT) == Err(RecvTimeoutError::Timeout) {
+        say(&format!("{what} … {} s", started.elapsed().as_secs()));
     }
-    print(&format!("{start}{what}: {:.1} s\n", started.elapsed().as_secs_f64()));
-}
-
-fn print(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    // Progress that cannot be shown is no reason to stop.
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    say(&format!("{what}: {:.1} s", started.elapsed().as_secs_f64()));
 }
 
 /// A single line of news.
 pub fn say(text: &str) {
-    print(&format!("{text}\n"));
+    // Progress that cannot be shown is no reason to stop.
+    let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }

@@ -125,7 +125,14 @@ fn smp(machine: &Machine) -> String {
 fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
     match (time, accel) {
         (Time::Virtual, _) => &[
-            "-accel", "tcg,thread=single", "-cpu", "max", "-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm",
+            "-accel",
+            "tcg,thread=single",
+            "-cpu",
+            "max",
+            "-icount",
+            "shift=1,sleep=off",
+            "-rtc",
+            "base=2026-01-01,clock=vm",
         ],
         (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
         (Time::Serial, Accel::Tcg) => &["-accel", "tcg,thread=single", "-cpu", "max"],

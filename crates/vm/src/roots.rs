@@ -13,14 +13,40 @@ use crate::progress::{say, step};
 
 /// Everything that compiles, tests and emulates.
 const BUILD_PACKAGES: &[&str] = &[
-    "busybox-static", "ca-certificates", "clang-19", "cpio", "dbus-bin", "dbus-daemon", "e2fsprogs", "gcc", "kmod", "libc6-dev",
-    "libelf-dev", "make", "pkg-config", "qemu-system-x86", "xz-utils", "zlib1g-dev", "zstd",
+    "busybox-static",
+    "ca-certificates",
+    "clang-19",
+    "cpio",
+    "dbus-bin",
+    "dbus-daemon",
+    "e2fsprogs",
+    "gcc",
+    "kmod",
+    "libc6-dev",
+    "libelf-dev",
+    "make",
+    "pkg-config",
+    "qemu-system-x86",
+    "xz-utils",
+    "zlib1g-dev",
+    "zstd",
 ];
 
 /// A small system with the services that a desktop has, and the loads that the cases use.
 const GUEST_PACKAGES: &[&str] = &[
-    "busybox", "ca-certificates", "dbus", "kmod", "libelf1t64", "polkitd", "procps", "stress-ng", "systemd", "systemd-sysv", "udev",
-    "util-linux", "zlib1g",
+    "busybox",
+    "ca-certificates",
+    "dbus",
+    "kmod",
+    "libelf1t64",
+    "polkitd",
+    "procps",
+    "stress-ng",
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "util-linux",
+    "zlib1g",
 ];
 
 /// Run inside the build root once it is there: BPF builds look for plain `clang`.
@@ -114,9 +140,9 @@ fn bootstrap(dir: &Path, packages: &[&str]) -> Result<()> {
     let mut unpack = namespace(&["--user", "--map-root-user", "--map-auto"]);
     unpack.args(["tar", "-x", "--numeric-owner", "-C"]).arg(dir).stdin(stream);
     let unpacked = run(&mut unpack);
-    let made = make.wait()?;
-    let log = log.join().map_or_else(|_| Ok(String::new()), |text| text)?;
-    ensure!(made.success(), "mmdebstrap failed:\n{}", tail(&log, 30));
+    let status = make.wait()?;
+    let log = log.join().unwrap_or_else(|_| Ok(String::new()))?;
+    ensure!(status.success(), "mmdebstrap failed:\n{}", tail(&log, 30));
     unpacked
 }
 
@@ -156,16 +182,15 @@ impl Root {
 
     /// Mounts what a program needs, all of it in this process's own namespace, and becomes the program.
     fn entry(&self, binds: &[Bind]) -> String {
-        let root = quote(&self.dir);
-        let mut script = format!(
-            "cd {root}; mkdir -p dev; mount -t proc proc proc; mount --rbind /dev dev; mount --rbind /sys sys; \
-             mount -t tmpfs tmpfs tmp; mount -t tmpfs tmpfs run\n"
-        );
-        for Bind { host, inside } in binds {
-            let inside = quote(inside);
-            script += &format!("mkdir -p .{inside}; mount --rbind {} .{inside}\n", quote(host));
-        }
-        script + "exec chroot . \"$@\"\n"
+        let system = "mkdir -p dev; mount -t proc proc proc; mount --rbind /dev dev; mount --rbind /sys sys; \
+                      mount -t tmpfs tmpfs tmp; mount -t tmpfs tmpfs run";
+        let bind = |Bind { host, inside }: &Bind| {
+            format!("mkdir -p .{inside}; mount --rbind {} .{inside}", quote(host), inside = quote(inside))
+        };
+        let enter = format!("cd {}", quote(&self.dir));
+        let become_it = "exec chroot . \"$@\"".to_owned();
+        let lines = [enter, system.to_owned()].into_iter().chain(binds.iter().map(bind)).chain([become_it]);
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -225,7 +250,8 @@ fn require_mmdebstrap() -> Result<()> {
     if !is_root() {
         wanted.push(("newuidmap", "uidmap"));
     }
-    let missing: Vec<_> = wanted.into_iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| package).collect();
+    let missing: Vec<_> =
+        wanted.into_iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| package).collect();
     if missing.is_empty() {
         return Ok(());
     }

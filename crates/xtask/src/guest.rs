@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use scherzo_vm::guest::show;
+use scherzo_vm::image::copy_tree;
+use scherzo_vm::product;
 use scherzo_vm::qemu::{Machine, Time};
 use scherzo_vm::rig::{Rig, announce};
 
@@ -21,12 +23,10 @@ pub(crate) struct Options {
     /// Memory in MiB
     #[arg(long, default_value_t = 2048)]
     memory: u32,
-    /// Run on a clock that counts instructions: slow, but what else the host does is not seen
-    #[arg(long)]
-    virtual_time: bool,
-    /// All virtual CPUs on one host thread: for storms of loads and unloads
-    #[arg(long, conflicts_with = "virtual_time")]
-    serial: bool,
+    /// The guest's clock: real, serial (all virtual CPUs on one host thread: for storms of loads and unloads), or virtual
+    /// (counts instructions: slow, but what else the host does is not seen)
+    #[arg(long, default_value = "real", value_parser = parse_time)]
+    time: Time,
     /// Further -smp properties, such as sockets=2,cores=2
     #[arg(long, default_value = "")]
     topology: String,
@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// A directory that is copied over the guest's root
     #[arg(long)]
     payload: Option<PathBuf>,
+    /// Build this checkout and install it in the guest
+    #[arg(long)]
+    put: bool,
     /// Seconds that a command may take, on real hardware; emulation gets a multiple
     #[arg(long, default_value_t = 600)]
     limit: u64,
@@ -51,10 +54,15 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let kernel = rig.kernel_by_prefix(&options.kernel)?;
-    if let Some(tree) = &options.payload {
-        ensure!(tree.is_dir(), "{} is not a directory", tree.display());
+    let tree = tempfile::tempdir()?;
+    if options.put {
+        product::install(&rig.workspace()?, tree.path())?;
     }
-    let payload = rig.payload("guest", options.payload.as_deref())?;
+    if let Some(dir) = &options.payload {
+        ensure!(dir.is_dir(), "{} is not a directory", dir.display());
+        copy_tree(dir, tree.path())?;
+    }
+    let payload = rig.payload("guest", Some(tree.path()))?;
     let mut guest = rig.boot(kernel, &options.machine(), &payload)?;
     let command = options.commands.join(" ");
     let job = guest.spawn(&command)?;
@@ -67,17 +75,21 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
 
 impl Options {
     fn machine(&self) -> Machine {
-        let time = match (self.virtual_time, self.serial) {
-            (true, _) => Time::Virtual,
-            (_, true) => Time::Serial,
-            _ => Time::Real,
-        };
         Machine {
             nr_cpus: self.cpus,
             memory_mib: self.memory,
-            time,
+            time: self.time,
             topology: self.topology.clone(),
             cmdline: self.cmdline.clone(),
         }
+    }
+}
+
+fn parse_time(name: &str) -> Result<Time> {
+    match name {
+        "real" => Ok(Time::Real),
+        "serial" => Ok(Time::Serial),
+        "virtual" => Ok(Time::Virtual),
+        _ => bail!("real, serial or virtual"),
     }
 }

@@ -1,6 +1,7 @@
 //! Everything a contributor types: `cargo xtask …`.
 
 mod guest;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Test everything, or the parts that are named; ends with one line "N passed, N failed"
+    Test(test::Options),
     /// Boot a guest and run a command in it
     Guest(guest::Options),
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
+        Task::Test(options) => test::run(&checkout()?, &options),
         Task::Guest(options) => guest::run(&checkout()?, &options),
     }
 }

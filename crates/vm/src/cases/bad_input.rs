@@ -1,0 +1,40 @@
+//! What people and programs get wrong: each gets its named error and a sentence, and what was running goes on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::service::{call_command, ensure_loaded, ensure_refused, ensure_undisturbed, try_call};
+use crate::guest::Guest;
+
+/// Errors have the names that the interface promises.
+pub(super) fn refused_with_a_name(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let unknown_mode = try_call(guest, "SetMode", "s turbo")?;
+    ensure_refused(&unknown_mode, &["turbo"]).context("unknown mode")?;
+    let wrong_signature = try_call(guest, "SetMode", "b true")?;
+    ensure_refused(&wrong_signature, &[]).context("wrong signature")?;
+    let as_person = format!("runuser -u person -- {}", call_command("SetMode", "s fifo"));
+    let no_rights = guest.run(&as_person, Duration::from_secs(30))?;
+    ensure_refused(&no_rights, &[]).context("a caller without rights")?;
+    let names = guest.run(
+        "for call in 'SetMode s turbo'; do dbus-send --system --print-reply --dest=org.scherzo.Scheduler1 \
+         /org/scherzo/Scheduler1 org.scherzo.Scheduler1.SetMode string:turbo; done",
+        Duration::from_secs(30),
+    )?;
+    ensure_refused(&names, &["org.scherzo.Scheduler1.Error.InvalidMode"])?;
+    let through_ctl = guest.run("scherzoctl mode turbo", Duration::from_secs(30))?;
+    ensure_refused(&through_ctl, &["turbo"]).context("scherzoctl")?;
+    let reading = guest.run("runuser -u person -- scherzoctl status", Duration::from_secs(30))?;
+    ensure!(reading.status == 0, "reading is not free: {}", reading.stderr);
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// A second daemon says that there is one already, and leaves it alone.
+pub(super) fn second_daemon(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let daemon = guest.run("timeout 30 /usr/libexec/scherzod", Duration::from_mins(1))?;
+    ensure!(daemon.status != 124, "a second daemon runs beside the first");
+    ensure_refused(&daemon, &["org.scherzo.Scheduler1"])?;
+    ensure_undisturbed(guest, &loaded)
+}

@@ -1,0 +1,62 @@
+//! The promises about time, on a clock that only the guest's own instructions move.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::service::{call, call_command, ensure_loaded, ensure_undisturbed, ensure_unloaded};
+use crate::guest::Guest;
+use crate::measure;
+use crate::progress::say;
+
+/// Wake-up p99 of a mostly sleeping thread, compared with the kernel default's in the same boot.
+const MAX_LATENCY_RATIO: f64 = 0.4;
+/// The hogs' throughput, compared likewise.
+const MIN_THROUGHPUT_RATIO: f64 = 0.95;
+const MAX_LOADING_MS: u64 = 3_000;
+const MAX_SWITCHING_MS: u64 = 50;
+const NR_SWITCHES: u64 = 10;
+const PROBE_SECONDS: u32 = 10;
+
+/// Latency and throughput under two hogs per CPU, the time to load and the time to change modes.
+pub(super) fn promises(guest: &mut Guest) -> Result<()> {
+    ensure_unloaded(guest)?;
+    let default = measure::probe(guest, PROBE_SECONDS)?;
+    let loading = elapsed_ms(guest, &call_command("SetEnabled", "b true"))?;
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s interactive")?;
+    call(guest, "SetPreemption", "b true")?;
+    let ours = measure::probe(guest, PROBE_SECONDS)?;
+    let switching = switching_ms(guest)?;
+    ensure_undisturbed(guest, &loaded)?;
+
+    let latency = ours.wake_p99_us / default.wake_p99_us;
+    let throughput = ours.throughput / default.throughput;
+    say(&format!(
+        "wake-up p99 {:.0} µs, the kernel default's {:.0} µs ({latency:.2}); throughput {throughput:.3}; \
+         loading {loading} ms; a mode change {switching} ms",
+        ours.wake_p99_us, default.wake_p99_us
+    ));
+    ensure!(latency <= MAX_LATENCY_RATIO, "wake-up p99 is {latency:.2} of the default's, not {MAX_LATENCY_RATIO}");
+    ensure!(throughput >= MIN_THROUGHPUT_RATIO, "throughput is {throughput:.3} of the default's");
+    ensure!(loading <= MAX_LOADING_MS, "loading took {loading} ms");
+    ensure!(switching <= MAX_SWITCHING_MS, "a mode change took {switching} ms");
+    Ok(())
+}
+
+/// What a mode change costs beyond what any call costs: starting `busctl` takes longer than the change.
+fn switching_ms(guest: &mut Guest) -> Result<u64> {
+    let ping = "busctl --system call org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.freedesktop.DBus.Peer Ping";
+    let change = format!("{} && {}", call_command("SetMode", "s fifo"), call_command("SetMode", "s interactive"));
+    let repeat = |command: &str, times| vec![command; times].join(" && ");
+    let changes = elapsed_ms(guest, &repeat(&change, NR_SWITCHES as usize / 2))?;
+    let pings = elapsed_ms(guest, &repeat(ping, NR_SWITCHES as usize))?;
+    Ok(changes.saturating_sub(pings) / NR_SWITCHES)
+}
+
+/// A command's duration on the guest's clock.
+fn elapsed_ms(guest: &mut Guest, command: &str) -> Result<u64> {
+    let timed =
+        format!("start=$(date +%s%N); {{ {command}; }} >/dev/null && echo $((($(date +%s%N) - start) / 1000000))");
+    guest.check(&timed, Duration::from_mins(1))?.parse().context("no time was printed")
+}

@@ -1,0 +1,191 @@
+//! Talking to the service in a guest the way a person would: `busctl`, and the kernel's own files.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::guest::{Guest, Job, Output};
+
+/// The unit that runs the daemon.
+pub const UNIT: &str = "scherzod.service";
+/// The engine's process.
+pub const ENGINE: &str = "scherzo-engine";
+/// The setting that loading turns off and unloading restores.
+pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
+
+/// Bus name, object and interface, as `busctl` wants them.
+const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
+/// For whatever should be over in a moment.
+pub const MOMENT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(200);
+
+/// What the kernel says about sched_ext.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelState {
+    /// `enabled`, `disabled` and what lies between.
+    pub state: String,
+    /// The scheduler's name; empty if none is loaded.
+    pub ops: String,
+    /// Counts loads since boot.
+    pub enable_seq: u64,
+}
+
+/// Reads what the kernel says.
+pub fn kernel(guest: &mut Guest) -> Result<KernelState> {
+    let files = "cd /sys/kernel/sched_ext; cat state; cat root/ops 2>/dev/null || echo; cat enable_seq";
+    let text = guest.check(files, MOMENT)?;
+    let mut lines = text.lines().map(str::to_owned);
+    let mut next = || lines.next().context("sched_ext's files are incomplete");
+    Ok(KernelState { state: next()?, ops: next()?, enable_seq: next()?.parse()? })
+}
+
+/// A `busctl call` of a member; `arguments` are the signature and the values.
+#[must_use]
+pub fn call_command(member: &str, arguments: &str) -> String {
+    format!("busctl --system --timeout=60 call {TARGET} {member} {arguments}")
+}
+
+/// Calls a member, whatever comes of it.
+pub fn try_call(guest: &mut Guest, member: &str, arguments: &str) -> Result<Output> {
+    guest.run(&call_command(member, arguments), Duration::from_mins(1))
+}
+
+/// Calls a member; it must succeed.
+pub fn call(guest: &mut Guest, member: &str, arguments: &str) -> Result<String> {
+    guest.check(&call_command(member, arguments), Duration::from_mins(1))
+}
+
+/// A property's value without its type: `s "running"` gives `running`.
+pub fn property(guest: &mut Guest, name: &str) -> Result<String> {
+    let text = guest.check(&format!("busctl --system get-property {TARGET} {name}"), MOMENT)?;
+    Ok(bare(&text).to_owned())
+}
+
+fn bare(text: &str) -> &str {
+    let value = text.split_once(' ').map_or(text, |(_, value)| value).trim();
+    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
+}
+
+/// One whole number out of `GetStats`.
+pub fn statistic(guest: &mut Guest, key: &str) -> Result<u64> {
+    let text = call(guest, "GetStats", "")?;
+    find_statistic(&text, key).with_context(|| format!("GetStats has no {key}: {text}"))
+}
+
+/// `a{sv} 2 "one" t 1 "two" t 2`.
+fn find_statistic(text: &str, key: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(&format!("\"{key}\" "))?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+/// Asks again and again until `done` says yes. `limit` is in seconds of real hardware.
+pub fn wait_until(
+    guest: &mut Guest,
+    what: &str,
+    limit: Duration,
+    mut done: impl FnMut(&mut Guest) -> Result<bool>,
+) -> Result<()> {
+    let limit = limit * guest.patience();
+    let started = Instant::now();
+    while !done(guest)? {
+        ensure!(started.elapsed() < limit, "{what}: not within {} s{}", limit.as_secs(), journal(guest));
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Waits for the service's `State`.
+pub fn wait_for_state(guest: &mut Guest, wanted: &str, limit: Duration) -> Result<()> {
+    let mut last = String::new();
+    let outcome = wait_until(guest, &format!("State \"{wanted}\""), limit, |guest| {
+        // The service may be on its way back, as after a kill.
+        last = property(guest, "State").unwrap_or_else(|error| error.to_string());
+        Ok(last == wanted)
+    });
+    outcome.with_context(|| format!("State is \"{last}\""))
+}
+
+/// Loads the scheduler if it is not, and checks with the kernel.
+pub fn ensure_loaded(guest: &mut Guest) -> Result<KernelState> {
+    call(guest, "SetEnabled", "b true").with_context(|| format!("cannot load{}", journal(guest)))?;
+    wait_for_state(guest, "running", Duration::from_secs(20))?;
+    let kernel = kernel(guest)?;
+    ensure!(kernel.state == "enabled" && kernel.ops.starts_with("scherzo"), "the kernel disagrees: {kernel:?}");
+    Ok(kernel)
+}
+
+/// Unloads the scheduler if it is loaded, and checks with the kernel.
+pub fn ensure_unloaded(guest: &mut Guest) -> Result<()> {
+    call(guest, "SetEnabled", "b false")?;
+    let kernel = kernel(guest)?;
+    ensure!(kernel.state == "disabled", "the kernel disagrees: {kernel:?}");
+    Ok(())
+}
+
+/// The same scheduler must still be loaded, without having been loaded again.
+pub fn ensure_undisturbed(guest: &mut Guest, before: &KernelState) -> Result<()> {
+    let now = kernel(guest)?;
+    ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}{}", journal(guest));
+    wait_for_state(guest, "running", MOMENT)
+}
+
+/// The engine's process id.
+pub fn engine_pid(guest: &mut Guest) -> Result<u32> {
+    let text = guest.check(&format!("pidof {ENGINE}"), MOMENT).context("the engine does not run")?;
+    text.parse().with_context(|| format!("not one engine: {text}"))
+}
+
+/// Two CPU hogs per CPU, until the guest ends or [`end_load`].
+pub fn start_load(guest: &mut Guest) -> Result<Job> {
+    guest.spawn("exec stress-ng --cpu $((2 * $(nproc))) --cpu-method int64 --quiet")
+}
+
+/// Ends a load.
+pub fn end_load(guest: &mut Guest, load: &Job) -> Result<()> {
+    guest.kill(load)
+}
+
+/// Many short programs, one after the other, must come to their end: ordinary tasks are being run.
+pub fn ensure_responsive(guest: &mut Guest) -> Result<()> {
+    guest.check("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & wait $!; done", Duration::from_secs(20)).map(drop)
+}
+
+/// The last lines of the service's and the kernel's log, for error messages.
+pub fn journal(guest: &mut Guest) -> String {
+    let command =
+        format!("journalctl --no-pager -o cat -n 15 -u {UNIT}; journalctl --no-pager -o cat -n 15 -k -g sched_ext");
+    match guest.run(&command, MOMENT) {
+        Ok(output) => format!("\n--- journal ---\n{}---", output.stdout),
+        Err(error) => format!("\n(the journal cannot be read: {error:#})"),
+    }
+}
+
+/// Fails unless an output is a failure that contains all of `parts`.
+pub fn ensure_refused(output: &Output, parts: &[&str]) -> Result<()> {
+    let text = format!("{}{}", output.stdout, output.stderr);
+    ensure!(output.status != 0, "accepted: {text}");
+    match parts.iter().find(|part| !text.contains(*part)) {
+        Some(part) => bail!("\"{part}\" is not said in: {text}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_lose_type_and_quotes() {
+        assert_eq!(bare("s \"running\""), "running");
+        assert_eq!(bare("b true"), "true");
+        assert_eq!(bare("s \"\""), "");
+    }
+
+    #[test]
+    fn statistics_are_found_by_key() {
+        let text = "a{sv} 3 \"nr_a\" t 1 \"nr_b\" t 22 \"user_share\" d 0.5";
+        assert_eq!(find_statistic(text, "nr_b"), Some(22));
+        assert_eq!(find_statistic(text, "nr_c"), None);
+    }
+}

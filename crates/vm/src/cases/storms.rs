@@ -1,0 +1,82 @@
+//! Much of something at once.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::faults;
+use super::service::{
+    call, call_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed, ensure_unloaded,
+    kernel, start_load,
+};
+use crate::guest::Guest;
+
+/// Modes change 1,000 times under two hogs per CPU; the engine and the loaded scheduler stay the same.
+pub(super) fn thousand_mode_changes(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let pid = engine_pid(guest)?;
+    let load = start_load(guest)?;
+    let changes: Vec<_> = [
+        ("SetMode", "s fifo"),
+        ("SetPreemption", "b false"),
+        ("SetMode", "s low-power"),
+        ("SetMode", "s interactive"),
+        ("SetPreemption", "b true"),
+    ]
+    .iter()
+    .map(|(member, arguments)| call_command(member, arguments))
+    .collect();
+    let storm = format!("i=0; while [ $i -lt 200 ]; do {} || exit 1; i=$((i + 1)); done", changes.join(" && "));
+    guest.check(&storm, Duration::from_mins(2))?;
+    ensure_undisturbed(guest, &loaded)?;
+    end_load(guest, &load)?;
+    let pid_now = engine_pid(guest)?;
+    ensure!(pid_now == pid, "the engine was replaced");
+    call(guest, "SetMode", "s auto").map(drop)
+}
+
+/// Affinities change while tasks wait and run.
+pub(super) fn affinity(guest: &mut Guest) -> Result<()> {
+    survives(guest, "stress-ng --race-sched $(nproc) --timeout 15s --quiet", Duration::from_mins(1))
+}
+
+/// Tasks are born and die faster than they can be known.
+pub(super) fn fork(guest: &mut Guest) -> Result<()> {
+    survives(guest, "stress-ng --fork $((2 * $(nproc))) --timeout 15s --quiet", Duration::from_mins(1))
+}
+
+/// Everything at once for ten minutes.
+pub(super) fn soak(guest: &mut Guest) -> Result<()> {
+    let storm = "stress-ng --race-sched 2 --fork 2 --cpu 4 --futex 2 --pipe 2 --switch 2 --timeout 600s --quiet";
+    survives(guest, storm, Duration::from_mins(15))
+}
+
+fn survives(guest: &mut Guest, storm: &str, limit: Duration) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s interactive")?;
+    guest.check(storm, limit)?;
+    ensure_responsive(guest)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// Loading and unloading leaves no trace, however often.
+pub(super) fn hundred_loads(guest: &mut Guest) -> Result<()> {
+    ensure_unloaded(guest)?;
+    let before = kernel(guest)?.enable_seq;
+    for _ in 0..100 {
+        ensure_loaded(guest)?;
+        ensure_unloaded(guest)?;
+    }
+    let nr_loads = kernel(guest)?.enable_seq - before;
+    ensure!(nr_loads == 100, "the kernel counts {nr_loads} loads");
+    Ok(())
+}
+
+/// The service comes back from every kill. Turning it off and on forgives what the backoff has counted.
+pub(super) fn hundred_kills(guest: &mut Guest) -> Result<()> {
+    for _ in 0..100 {
+        faults::engine_killed(guest)?;
+        ensure_unloaded(guest)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! `cargo xtask test`: everything that must hold, ending in one line.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use scherzo_vm::build::Workspace;
+use scherzo_vm::cache::Cache;
+use scherzo_vm::harness::{self, Score};
+use scherzo_vm::progress::{say, step};
+use scherzo_vm::rig::{Rig, announce};
+use scherzo_vm::{cases, product, roots};
+
+/// Crates whose integration tests talk to the daemon on a private bus.
+const BUS_CRATES: &[&str] = &["daemon", "ctl"];
+/// Guests that run side by side: each keeps one CPU of the host busy.
+const NR_PARALLEL_GUESTS: usize = 2;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What to test; everything if nothing is named
+    parts: Vec<Part>,
+    /// Also what takes long: soaks, hundreds of loads and kills
+    #[arg(long)]
+    long: bool,
+    /// Only guest cases whose "group/name" contains this
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Formatting and lints
+    Lint,
+    /// Unit and property tests
+    Unit,
+    /// The real daemon on a private bus, with a simulated engine
+    Bus,
+    /// The product, installed in guests with several kernels
+    Vm,
+}
+
+impl Options {
+    fn wants(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+    let cache = Cache::open()?;
+    let score = thread::scope(|scope| {
+        if options.wants(Part::Vm) {
+            // Made while the rest is tested; whether it went well shows when it is used.
+            scope.spawn(|| roots::guest_root(&cache));
+        }
+        run_parts(&cache, checkout, options)
+    })?;
+    println!("{} passed, {} failed", score.nr_passed, score.nr_failed);
+    Ok(if score.nr_failed == 0 && score.nr_passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> {
+    let build_root = roots::build_root(cache)?;
+    let workspace = Workspace::open(cache, &build_root, checkout)?;
+    let (unit_targets, bus_targets) = integration_tests(checkout)?;
+    let mut score = Score::default();
+    if options.wants(Part::Lint) {
+        score = score.plus(lint(&workspace));
+    }
+    if options.wants(Part::Unit) {
+        let mut arguments = vec!["--lib", "--bins"];
+        arguments.extend(select(&unit_targets));
+        score = score.plus(cargo_test(&workspace, "unit and property tests", &arguments)?);
+        score = score.plus(cargo_test(&workspace, "examples in the documentation", &["--doc"])?);
+    }
+    if options.wants(Part::Bus) {
+        ensure!(!bus_targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
+        score = score.plus(cargo_test(&workspace, "private-bus tests", &select(&bus_targets))?);
+    }
+    if options.wants(Part::Vm) {
+        score = score.plus(guests(checkout, options)?);
+    }
+    Ok(score)
+}
+
+fn lint(workspace: &Workspace<'_>) -> Score {
+    let mut score = Score::default();
+    let checks: [(&str, &[&str]); 2] = [
+        ("formatting", &["fmt", "--all", "--check"]),
+        ("lints", &["clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ];
+    for (name, arguments) in checks {
+        let started = Instant::now();
+        score.note(name, started, &step(&format!("checking {name}"), || cargo(workspace, arguments)));
+    }
+    score
+}
+
+fn cargo(workspace: &Workspace<'_>, arguments: &[&str]) -> Result<()> {
+    let _lock = workspace.lock()?;
+    let status = workspace.cargo(arguments)?.status()?;
+    ensure!(status.success(), "cargo {} ended with {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Names of integration tests: those that need no bus, and those that do.
+fn integration_tests(checkout: &Path) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut unit, mut bus) = (Vec::new(), Vec::new());
+    for package in checkout.join("crates").read_dir()? {
+        let package = package?.path();
+        let Ok(files) = package.join("tests").read_dir() else { continue };
+        let needs_bus = BUS_CRATES.iter().any(|name| package.ends_with(name));
+        let names = files.flatten().filter_map(|file| target_name(&file.path()));
+        if needs_bus { &mut bus } else { &mut unit }.extend(names);
+    }
+    Ok((unit, bus))
+}
+
+/// A file, or a directory with a `main.rs`, is a target of its own.
+fn target_name(path: &Path) -> Option<String> {
+    let is_target = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
+    is_target.then(|| path.file_stem()?.to_str().map(str::to_owned)).flatten()
+}
+
+fn select(targets: &[String]) -> Vec<&str> {
+    targets.iter().flat_map(|target| ["--test", target]).collect()
+}
+
+/// Runs `cargo test`, adding up the results that it prints. A build that fails counts as one failure.
+fn cargo_test(workspace: &Workspace<'_>, what: &str, targets: &[&str]) -> Result<Score> {
+    say(&format!("running {what}"));
+    let _lock = workspace.lock()?;
+    let started = Instant::now();
+    let mut arguments = vec!["test", "--offline", "--locked", "--workspace", "--no-fail-fast"];
+    arguments.extend(targets);
+    let mut child = workspace.cargo(&arguments)?.stdout(Stdio::piped()).spawn()?;
+    let mut score = Score::default();
+    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+        let line = line?;
+        score = score.plus(parse_result(&line).unwrap_or_default());
+        println!("{line}");
+    }
+    let status = child.wait()?;
+    if !status.success() && score.nr_failed == 0 {
+        score.note(what, started, &Err(anyhow::anyhow!("cargo test ended with {status}")));
+    }
+    Ok(score)
+}
+
+/// `test result: ok. 12 passed; 0 failed; 1 ignored; …`. What is ignored has not been shown to hold: it counts as failed.
+fn parse_result(line: &str) -> Option<Score> {
+    let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let count = |what: &str| {
+        let part = counts.split("; ").find_map(|part| part.strip_suffix(what));
+        part.and_then(|number| number.trim().parse::<usize>().ok())
+    };
+    Some(Score { nr_passed: count("passed")?, nr_failed: count("failed")? + count("ignored")? })
+}
+
+fn guests(checkout: &Path, options: &Options) -> Result<Score> {
+    let rig = Rig::prepare(checkout)?;
+    announce(&rig);
+    let tree = tempfile::tempdir()?;
+    product::install(&rig.workspace()?, tree.path())?;
+    let payload = rig.payload("product", Some(tree.path()))?;
+    let mut groups = cases::plan(options.long);
+    for group in &mut groups {
+        group.cases.retain(|case| format!("{}/{}", group.name, case.name).contains(&options.only));
+    }
+    groups.retain(|group| !group.cases.is_empty());
+    ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
+    let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, &payload);
+    Ok(harness::run(&groups, NR_PARALLEL_GUESTS, &boot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_cargo_test_are_added_up() {
+        let line = "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.00s";
+        assert_eq!(parse_result(line), Some(Score { nr_passed: 12, nr_failed: 3 }));
+        assert_eq!(parse_result("test tests::something ... ok"), None);
+    }
+
+    #[test]
+    fn targets_are_files_and_directories_with_a_main() {
+        assert_eq!(target_name(Path::new("tests/layout.rs")), Some("layout".into()));
+        assert_eq!(target_name(Path::new("tests/common")), None);
+    }
+}
