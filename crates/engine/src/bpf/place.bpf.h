@@ -142,27 +142,32 @@ static s32 idle_low_power_cpu(const struct task_struct *p)
 	return -1;
 }
 
-/* The CPUs that stay awake for batch work: the first quarter of those online, at least one. */
+/*
+ * The CPUs that stay awake for batch work: the first quarter of those online, at least one.
+ * The counts live in memory because the verifier would follow each of their values through the loop.
+ */
+static u32 nr_online, nr_ranked;
+
 static void choose_low_power_cpus(struct scherzo_control *page)
 {
-	u64 nr_online = 0, nr_chosen = 0, nr_wanted;
 	s32 cpu;
 
+	nr_online = 0;
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 		if (cpuc && cpuc->online)
 			nr_online++;
 	}
-	nr_wanted = nr_online / 4 ?: 1;
+	nr_ranked = 0;
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 		if (!cpuc)
 			break;
-		cpuc->low_power = cpuc->online && nr_chosen < nr_wanted;
-		if (cpuc->low_power)
-			nr_chosen++;
+		cpuc->low_power = cpuc->online && (!nr_ranked || nr_ranked < nr_online / 4);
+		if (cpuc->online)
+			nr_ranked++;
 	}
 	page->nr_online_cpus = nr_online;
 }

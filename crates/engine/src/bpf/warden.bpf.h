@@ -14,15 +14,19 @@
 /* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
 #define NR_STALL_SAMPLES 16
 
-/* Looks at the head of one queue; the number of tasks in it. */
-static u32 check_queue(u64 dsq_id, u64 now, u64 limit_ns)
+/* Tasks in all queues, as the last round found it. */
+static u64 nr_found;
+
+/* Looks at the head of one queue. */
+static void check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 {
 	struct task_struct *p;
 	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	u32 seen = 0;
 
 	if (nr <= 0)
-		return 0;
+		return;
+	nr_found += nr;
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		struct task_ctx *tctx = task_ctx(p);
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
@@ -40,35 +44,33 @@ static u32 check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 			break;
 		}
 	}
-	return nr;
 }
 
-static u32 check_queues(const struct scherzo_control *page, u64 now)
+static void check_queues(const struct scherzo_control *page, u64 now)
 {
 	u64 limit_ns = READ_ONCE(page->stall_limit_ns);
-	u32 nr = 0, index;
+	u32 index;
 
+	nr_found = 0;
 	bpf_for(index, 0, nr_cpu_slots)
-		nr += check_queue(QUEUE_ID(QUEUE_CPU, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_CPU, index), now, limit_ns);
 	bpf_for(index, 0, nr_llcs) {
-		nr += check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now, limit_ns);
-		nr += check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
-		nr += check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
 	}
-	return nr;
 }
 
 static int warden(void *map, int *key, struct bpf_timer *timer)
 {
 	struct scherzo_control *page = control_page();
 	u64 now = scx_bpf_now();
-	u32 nr_queued_tasks;
 
 	if (!page)
 		return 0;
 	wake_engine_for_backlog(page, now, false);
 	try_recover(page, now);
-	nr_queued_tasks = check_queues(page, now);
+	check_queues(page, now);
 	if (READ_ONCE(page->nr_custody) > 0) {
 		if (oldest_custody_ns(now) > READ_ONCE(page->custody_limit_ns))
 			degrade(page, now);
@@ -77,7 +79,7 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 			kick_all(0);
 	}
 
-	if (nr_queued_tasks || READ_ONCE(page->nr_custody) > 0 || is_degraded(page)) {
+	if (nr_found || READ_ONCE(page->nr_custody) > 0 || is_degraded(page)) {
 		bpf_timer_start(timer, WARDEN_PERIOD_NS, 0);
 		return 0;
 	}
