@@ -12,7 +12,7 @@ pub const fn template(reason: Reason) -> &'static str {
         Reason::Choice => "You chose it.",
         Reason::Disabled => "Scherzo is turned off.",
         Reason::Loading => "The scheduler is being loaded.",
-        Reason::Leftover => "The scheduler of an earlier run of the service is still being unloaded.",
+        Reason::Leftover => "The scheduler is still being unloaded.",
         Reason::EngineKilled => "The engine was killed by signal {signal}.",
         Reason::EngineEnded => "The engine ended by itself with code {code}.",
         Reason::EngineMismatch => {

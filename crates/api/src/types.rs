@@ -85,7 +85,7 @@ named! {
         Disabled = "disabled",
         /// Being loaded.
         Loading = "loading",
-        /// A scheduler of an earlier run of the service is still being unloaded.
+        /// It is not wanted any more, or of an earlier run of the service, and still being unloaded.
         Leftover = "leftover",
         /// The engine was killed by the signal `signal`.
         EngineKilled = "engine-killed",

@@ -1,3 +1,10 @@
-//! Scherzo: daemon.
+//! `scherzod`.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use scherzo_daemon::cli;
+
+fn main() -> ExitCode {
+    cli::main(&cli::Options::parse())
+}

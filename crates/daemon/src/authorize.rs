@@ -1,0 +1,93 @@
+//! Who may do what.
+
+use std::collections::HashMap;
+
+use futures_util::future::BoxFuture;
+use scherzo_api::Error;
+use tracing::{debug, warn};
+use zbus::Connection;
+use zbus::fdo::DBusProxy;
+use zbus::message::{Flags, Header};
+use zbus_polkit::policykit1::{AuthorityProxy, AuthorizationResult, CheckAuthorizationFlags, Subject};
+
+/// Decides whether the sender of a message may do something.
+pub trait Authorizer: Send + Sync {
+    /// `action` is a polkit action, see [`scherzo_api::names`].
+    fn check<'a>(
+        &'a self,
+        bus: &'a Connection,
+        call: &'a Header<'a>,
+        action: &'a str,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// Asks polkit, except about one user who may do everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Polkit {
+    /// The user, 0 in earnest.
+    pub trusted_uid: Option<u32>,
+}
+
+impl Authorizer for Polkit {
+    fn check<'a>(
+        &'a self,
+        bus: &'a Connection,
+        call: &'a Header<'a>,
+        action: &'a str,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            if self.trusted_uid.is_some() && self.trusted_uid == sender_uid(bus, call).await {
+                return Ok(());
+            }
+            let interactive = call.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH);
+            match ask_polkit(bus, call, action, interactive).await {
+                Ok(answer) => judge(&answer, interactive, action),
+                Err(error) => {
+                    warn!("cannot ask polkit about {action}: {error}");
+                    Err(Error::AccessDenied(
+                        "Only root may do this, because polkit does not answer. Use sudo, or start polkit.".into(),
+                    ))
+                }
+            }
+        })
+    }
+}
+
+async fn sender_uid(bus: &Connection, call: &Header<'_>) -> Option<u32> {
+    let sender = call.sender()?.to_owned();
+    let proxy = DBusProxy::new(bus).await.ok()?;
+    match proxy.get_connection_unix_user(sender.into()).await {
+        Ok(uid) => Some(uid),
+        Err(error) => {
+            debug!("the bus does not know who called: {error}");
+            None
+        }
+    }
+}
+
+async fn ask_polkit(
+    bus: &Connection,
+    call: &Header<'_>,
+    action: &str,
+    interactive: bool,
+) -> Result<AuthorizationResult, Box<dyn std::error::Error + Send + Sync>> {
+    let subject = Subject::new_for_message_header(call)?;
+    let flags =
+        if interactive { CheckAuthorizationFlags::ALLOW_USER_INTERACTION } else { CheckAuthorizationFlags::empty() };
+    let authority = AuthorityProxy::new(bus).await?;
+    Ok(authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await?)
+}
+
+fn judge(answer: &AuthorizationResult, interactive: bool, action: &str) -> Result<(), Error> {
+    if answer.is_authorized {
+        Ok(())
+    } else if answer.is_challenge && !interactive {
+        Err(Error::InteractiveAuthorizationRequired(
+            "This needs authentication. Call it from a program that allows a password prompt, or use sudo.".into(),
+        ))
+    } else {
+        Err(Error::AccessDenied(format!(
+            "You may not do this ({action}). Ask an administrator, or use sudo if you are one."
+        )))
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line of `scherzod`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Parser;
+use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
+use scherzo_host::Root;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::fdo::RequestNameFlags;
+
+use crate::authorize::Polkit;
+use crate::bus::Service;
+use crate::engine::Engine;
+use crate::engine::real::{Real, installed_path};
+use crate::engine::simulated::{Simulated, Tree};
+use crate::kernel::Uevents;
+use crate::log;
+use crate::shell::{Input, NR_INPUTS, Parts, Shell};
+
+/// Exit code for "another instance runs".
+const EXIT_NAME_TAKEN: u8 = 3;
+
+/// The Scherzo service: loads, watches and switches the CPU scheduler, as org.scherzo.Scheduler1 on the system bus.
+///
+/// Normally systemd starts it. Exit codes: 0 ended as asked, 1 failure, 2 wrong usage, 3 another instance runs.
+#[derive(Debug, Parser)]
+#[command(name = "scherzod", version)]
+pub struct Options {
+    /// Pretend to have an engine and a kernel; on the session bus unless --address says otherwise
+    #[arg(long)]
+    simulate: bool,
+
+    /// Address of the bus to serve on
+    #[arg(long, value_name = "ADDRESS", requires = "simulate")]
+    address: Option<String>,
+
+    /// Directory of the pretended kernel's files, used as it is
+    #[arg(long, value_name = "DIRECTORY", requires = "simulate", hide = true)]
+    simulate_root: Option<PathBuf>,
+
+    /// Ask polkit about everyone, also about the user who simulates
+    #[arg(long, requires = "simulate", hide = true)]
+    simulate_polkit: bool,
+
+    /// Log every step
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// Runs the service with these options.
+#[must_use]
+pub fn main(options: &Options) -> ExitCode {
+    log::start(options.verbose);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            error!("cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let served = if options.simulate { runtime.block_on(simulate(options)) } else { runtime.block_on(serve_really()) };
+    match served {
+        Ok(code) => code,
+        Err(problem) => {
+            error!("{problem:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve_really() -> anyhow::Result<ExitCode> {
+    let (inputs, inbox) = mpsc::channel(NR_INPUTS);
+    let bus = Builder::system().build().await.context("cannot reach the system bus; is dbus running?")?;
+    follow_uevents(inputs.clone());
+    let engine = Real::new(installed_path(), inputs.clone());
+    serve(Parts { root: Root::default(), engine, bus, inputs }, inbox, Polkit { trusted_uid: Some(0) }).await
+}
+
+async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
+    let builder = match &options.address {
+        Some(address) => Builder::address(address.as_str()),
+        None => Builder::session(),
+    };
+    let bus = builder.build().await.context("cannot reach the bus; give its address with --address")?;
+    let scratch = tempfile::tempdir().context("cannot make a directory for the simulated kernel")?;
+    let (root, tree) = match &options.simulate_root {
+        Some(directory) => (Root::new(directory), Tree::at(Root::new(directory))),
+        None => (Root::new(scratch.path()), Tree::plant(Root::new(scratch.path()))?),
+    };
+    let (inputs, inbox) = mpsc::channel(NR_INPUTS);
+    let engine = Simulated::new(tree, inputs.clone());
+    let own_uid = rustix::process::geteuid().as_raw();
+    let authorizer = Polkit { trusted_uid: (!options.simulate_polkit).then_some(own_uid) };
+    info!("simulating: nothing on this machine is changed");
+    serve(Parts { root, engine, bus, inputs }, inbox, authorizer).await
+}
+
+async fn serve<E: Engine>(
+    parts: Parts<E>,
+    inbox: mpsc::Receiver<Input>,
+    authorizer: Polkit,
+) -> anyhow::Result<ExitCode> {
+    let (bus, inputs) = (parts.bus.clone(), parts.inputs.clone());
+    let (shell, published) = Shell::new(parts)?;
+    let service = Service { inputs: inputs.clone(), published, authorizer: Arc::new(authorizer) };
+    bus.object_server().at(OBJECT_PATH, service).await?;
+    // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.
+    match bus.request_name_with_flags(BUS_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
+        Ok(_) => {}
+        Err(zbus::Error::NameTaken) => {
+            error!("another scherzod already serves {BUS_NAME} on this bus; stop it first, or leave it to its work");
+            return Ok(ExitCode::from(EXIT_NAME_TAKEN));
+        }
+        Err(problem) => {
+            let advice = format!("may not own {BUS_NAME}; run as root with the bus policy installed");
+            return Err(problem).context(advice);
+        }
+    }
+    await_the_end(&bus, inputs)?;
+    shell.run(inbox).await;
+    let lost = bus.is_closed();
+    bus.graceful_shutdown().await;
+    Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn follow_uevents(inputs: mpsc::Sender<Input>) {
+    let uevents = match Uevents::listen() {
+        Ok(uevents) => uevents,
+        Err(error) => {
+            warn!("cannot hear of changes in the kernel at once, only once per second while running: {error}");
+            return;
+        }
+    };
+    tokio::spawn(
+        async move { while uevents.changed().await.is_ok() && inputs.send(Input::KernelChanged).await.is_ok() {} },
+    );
+}
+
+fn await_the_end(bus: &Connection, inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let bus = bus.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("asked to end: unloading first"),
+            _ = interrupt.recv() => info!("interrupted: unloading first"),
+            () = bus.closed() => error!("the bus is gone: unloading, then ending"),
+        }
+        let _ = inputs.send(Input::Shutdown).await;
+    });
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! What happens to the service, and what it does about it.
+
+use std::time::Duration;
+
+use scherzo_api::Error;
+use scherzo_api::details::Details;
+use scherzo_api::names::OPS_PREFIX;
+use scherzo_api::types::{Mode, Reason, RequestedMode};
+use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
+
+use super::view::Published;
+
+/// Time since the service started. The core never asks a clock; it is told.
+pub type Time = Duration;
+
+/// Identifies a request until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Identifies one engine process among those started since the service started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run(pub u32);
+
+/// What a person wants. This is what survives a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Scherzo is to run.
+    pub enabled: bool,
+    /// The mode, or leave it to the service.
+    pub mode: RequestedMode,
+    /// Interactive tasks may take a CPU from batch tasks.
+    pub preemption: bool,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self { enabled: false, mode: RequestedMode::Auto, preemption: true }
+    }
+}
+
+/// What the kernel says about sched_ext.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// It has no sched_ext.
+    Missing,
+    /// Its own scheduler runs alone.
+    Idle,
+    /// A scheduler is being loaded or unloaded.
+    Changing {
+        /// Which, if it says.
+        ops: Option<String>,
+    },
+    /// A scheduler is loaded.
+    Loaded {
+        /// Which.
+        ops: String,
+    },
+}
+
+impl Kernel {
+    /// The operations it names.
+    #[must_use]
+    pub fn ops(&self) -> Option<&str> {
+        match self {
+            Self::Loaded { ops } | Self::Changing { ops: Some(ops) } => Some(ops),
+            Self::Missing | Self::Idle | Self::Changing { ops: None } => None,
+        }
+    }
+
+    /// A scheduler of ours is loaded.
+    #[must_use]
+    pub fn has_ours(&self) -> bool {
+        matches!(self, Self::Loaded { ops } if ops.starts_with(OPS_PREFIX))
+    }
+
+    /// Someone else's scheduler is loaded.
+    #[must_use]
+    pub fn foreign_ops(&self) -> Option<&str> {
+        self.ops().filter(|ops| !ops.starts_with(OPS_PREFIX))
+    }
+}
+
+/// What an engine process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineEvent {
+    /// It could not be started.
+    NotStarted(String),
+    /// It runs, and speaks this version of the wire.
+    Hello {
+        /// Its version.
+        wire_version: u32,
+    },
+    /// It has loaded the scheduler.
+    Loaded,
+    /// It could not load and ends.
+    Failed {
+        /// Why.
+        kind: FailKind,
+        /// Why, in words.
+        text: String,
+    },
+    /// It has done what the request with this number asked.
+    Done {
+        /// The number.
+        seq: u32,
+    },
+    /// The scheduler is unloaded and it ends.
+    Exited {
+        /// Why.
+        kind: ExitKind,
+        /// The kernel's exit code.
+        code: i64,
+        /// The kernel's words.
+        text: String,
+    },
+    /// It said something that makes no sense.
+    Garbled(String),
+    /// It closed its socket.
+    HungUp,
+    /// The process is gone.
+    Gone(Gone),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// By itself.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// What a client asks for. Arguments are valid and the caller is authorized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Turn on or off.
+    SetEnabled(bool),
+    /// Choose a mode.
+    SetMode(RequestedMode),
+    /// Choose preemption.
+    SetPreemption(bool),
+    /// Read statistics.
+    GetStats,
+    /// Read wait histograms.
+    GetWaitHistogram,
+    /// Send statistics to this bus name from now on.
+    Subscribe(String),
+    /// No longer.
+    Unsubscribe(String),
+}
+
+/// Everything that can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What the kernel says now.
+    Kernel(Kernel),
+    /// What the shared page says now.
+    Health {
+        /// BPF schedules alone.
+        degraded: bool,
+    },
+    /// A client asks.
+    Request {
+        /// To answer it by.
+        id: RequestId,
+        /// What for.
+        request: Request,
+    },
+    /// The engine does something.
+    Engine {
+        /// Which.
+        run: Run,
+        /// What.
+        event: EngineEvent,
+    },
+    /// A client has left the bus.
+    PeerGone(String),
+    /// The time that [`super::State::next_wakeup`] named has come.
+    Tick,
+    /// The service is to end.
+    Shutdown,
+}
+
+/// What the shell is to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Answer a request.
+    Reply {
+        /// Which.
+        id: RequestId,
+        /// How.
+        result: Result<(), Error>,
+    },
+    /// Answer a request with the statistics as they are now.
+    ReplyStats(RequestId),
+    /// Answer a request with the histograms as they are now.
+    ReplyHistogram(RequestId),
+    /// Note the settings that loading will change, where a later run of the service finds them.
+    NoteSettings,
+    /// Restore the settings noted and remove the note.
+    RestoreSettings,
+    /// Start an engine.
+    Spawn(Run),
+    /// Tell it to load.
+    Load(Run, LoadSettings),
+    /// Tell it to switch.
+    Switch {
+        /// Which engine.
+        run: Run,
+        /// Number it answers with.
+        seq: u32,
+        /// New behaviour.
+        choice: Choice,
+    },
+    /// Tell it to bring its counters up to date.
+    Refresh {
+        /// Which engine.
+        run: Run,
+        /// Number it answers with.
+        seq: u32,
+    },
+    /// Tell it to unload and end.
+    Unload(Run),
+    /// Kill it.
+    Kill(Run),
+    /// Read what the kernel says, and report [`Event::Kernel`].
+    ReadKernel,
+    /// Read the shared page, and report [`Event::Health`].
+    ReadHealth,
+    /// Make the wish survive a restart.
+    Persist(Wish),
+    /// Show clients what is so now.
+    Publish(Published),
+    /// Tell clients that the engine ended without having been asked to.
+    TellExit(Fault),
+    /// Report [`Event::PeerGone`] when this bus name goes.
+    Watch(String),
+    /// No longer.
+    Unwatch(String),
+    /// Send statistics to these bus names.
+    SendStats(Vec<String>),
+    /// End the service.
+    Exit,
+}
+
+/// How the loaded scheduler behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The mode.
+    pub mode: Mode,
+    /// Preemption.
+    pub preemption: bool,
+}
+
+/// A reason with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The stable reason.
+    pub reason: Reason,
+    /// Its arguments.
+    pub details: Details,
+}
+
+impl Fault {
+    /// A reason without arguments.
+    #[must_use]
+    pub fn plain(reason: Reason) -> Self {
+        Self { reason, details: Details::new() }
+    }
+
+    /// A reason with a text.
+    pub fn with_text(reason: Reason, text: impl Into<String>) -> Self {
+        Self { reason, details: Details::from([("text".to_owned(), text.into().into())]) }
+    }
+
+    /// Another scheduler is in the way.
+    #[must_use]
+    pub fn foreign(ops: &str) -> Self {
+        Self { reason: Reason::ForeignScheduler, details: Details::from([("ops".to_owned(), ops.into())]) }
+    }
+
+    /// The sentence for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        scherzo_api::catalogue::text(self.reason, &self.details)
+    }
+
+    /// The error for whoever asked to load.
+    #[must_use]
+    pub fn to_error(&self) -> Error {
+        let text = self.text();
+        match self.reason {
+            Reason::NoSchedExt | Reason::MalformedBtf => Error::NotSupported(text),
+            Reason::ForeignScheduler => Error::Conflict(text),
+            _ => Error::LoadFailed(text),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! From idle to loaded and back, expected or not.
+
+use std::time::Duration;
+
+use scherzo_api::details::Details;
+use scherzo_api::types::Reason;
+use scherzo_wire::layout::WIRE_VERSION;
+use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
+
+use super::State;
+use super::backoff::Backoff;
+use super::event::{Action, Choice, EngineEvent, Fault, Gone, Kernel, Run};
+use super::phase::{
+    Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY, Phase, Stage,
+    UNLOAD_LIMIT,
+};
+use super::request::Refresh;
+
+impl State {
+    pub(super) fn start(&mut self) {
+        if self.kernel.has_ours() {
+            // The engine of a service that died is about to notice and unload.
+            self.drain();
+        } else {
+            self.become_idle();
+        }
+    }
+
+    pub(super) fn kernel_says(&mut self, kernel: Kernel) {
+        self.kernel = kernel;
+        match &self.phase {
+            Phase::Loading { stage: Stage::Confirming { applied, .. }, .. } if self.kernel.has_ours() => {
+                let applied = *applied;
+                self.become_loaded(applied);
+            }
+            Phase::Loaded(_) if !self.kernel.has_ours() => {
+                // The engine is about to say more.
+                let fault = Fault::with_text(Reason::KernelError, "it gave no details");
+                self.end(Cause::Fault(fault));
+            }
+            Phase::Draining { .. } if self.kernel_has_let_go() => self.become_idle(),
+            _ => {}
+        }
+    }
+
+    fn kernel_has_let_go(&self) -> bool {
+        match &self.kernel {
+            Kernel::Missing | Kernel::Idle => true,
+            Kernel::Changing { .. } => false,
+            Kernel::Loaded { .. } => !self.kernel.has_ours(),
+        }
+    }
+
+    /// Brings fact closer to wish.
+    pub(super) fn converge(&mut self) {
+        let wanted = self.wants_to_run();
+        match &self.phase {
+            Phase::Loading { .. } | Phase::Loaded(_) if !wanted => self.unload(),
+            Phase::Loaded(_) => self.switch(),
+            Phase::Idle if wanted && self.may_load() => self.load(),
+            _ => {}
+        }
+    }
+
+    fn may_load(&self) -> bool {
+        self.kernel == Kernel::Idle && self.backoff.retry_at().is_some_and(|at| at <= self.now)
+    }
+
+    /// Acts on deadlines that have passed.
+    pub(super) fn expire_phase(&mut self) {
+        let (now, run) = (self.now, self.run);
+        match &mut self.phase {
+            Phase::Loading { deadline, .. } if *deadline <= now => self.give_up_loading(),
+            Phase::Loaded(loaded) if loaded.probe_at <= now => {
+                loaded.probe_at = now + PROBE_EVERY;
+                self.probe();
+            }
+            Phase::Ending(Ending { kill_at, .. }) if kill_at.is_some_and(|at| at <= now) => {
+                *kill_at = None;
+                self.act(Action::Kill(run));
+            }
+            Phase::Draining { deadline, .. } if *deadline <= now => self.become_idle(),
+            Phase::Loading { stage: Stage::Confirming { poll_at, .. }, .. } | Phase::Draining { poll_at, .. }
+                if *poll_at <= now =>
+            {
+                *poll_at = now + KERNEL_POLL;
+                self.act(Action::ReadKernel);
+            }
+            _ => {}
+        }
+    }
+
+    fn probe(&mut self) {
+        self.act(Action::ReadKernel);
+        self.act(Action::ReadHealth);
+        if !self.subscribers.is_empty() {
+            // The engine's own counters are those of its last refresh, at most one probe old.
+            self.act(Action::SendStats(self.subscribers.iter().cloned().collect()));
+            self.ask_to_refresh();
+        }
+    }
+
+    fn load(&mut self) {
+        self.run = Run(self.run.0 + 1);
+        self.noted = true;
+        self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
+        self.act(Action::NoteSettings);
+        self.act(Action::Spawn(self.run));
+    }
+
+    fn unload(&mut self) {
+        self.end(Cause::Asked);
+        self.act(Action::Unload(self.run));
+    }
+
+    fn give_up_loading(&mut self) {
+        let what = Details::from([("what".to_owned(), "load the scheduler".into())]);
+        self.kill(Fault { reason: Reason::EngineTimeout, details: what });
+    }
+
+    fn kill(&mut self, fault: Fault) {
+        self.end(Cause::Fault(fault));
+        if let Phase::Ending(ending) = &mut self.phase {
+            ending.kill_at = None;
+        }
+        self.act(Action::Kill(self.run));
+    }
+
+    fn end(&mut self, cause: Cause) {
+        let limit = if cause == Cause::Asked { UNLOAD_LIMIT } else { EXIT_LIMIT };
+        let ran = self.phase.ran(self.now);
+        self.phase = Phase::Ending(Ending { cause, ran, kill_at: Some(self.now + limit) });
+    }
+
+    fn drain(&mut self) {
+        self.phase = Phase::Draining { poll_at: self.now, deadline: self.now + DRAIN_LIMIT };
+    }
+
+    fn become_idle(&mut self) {
+        self.phase = Phase::Idle;
+        if std::mem::take(&mut self.noted) {
+            self.act(Action::RestoreSettings);
+        }
+    }
+
+    fn become_loaded(&mut self, applied: Applied) {
+        self.on_trial = false;
+        self.fault = None;
+        self.refresh = Refresh::default();
+        self.phase = Phase::Loaded(Loaded {
+            since: self.now,
+            applied,
+            switching: None,
+            degraded: false,
+            probe_at: self.now + PROBE_EVERY,
+        });
+    }
+
+    fn switch(&mut self) {
+        let wanted = Applied { decision: self.decision(), version: self.version };
+        let seq = self.next_seq.wrapping_add(1);
+        let Phase::Loaded(loaded) = &mut self.phase else { return };
+        if loaded.switching.is_some() {
+            // One at a time; the newest wish is sent after the answer.
+        } else if loaded.applied.decision.choice == wanted.decision.choice {
+            loaded.applied = wanted;
+        } else {
+            loaded.switching = Some((seq, wanted));
+            self.next_seq = seq;
+            self.act(Action::Switch { run: self.run, seq, choice: wanted.decision.choice });
+        }
+    }
+
+    pub(super) fn engine(&mut self, event: EngineEvent) {
+        match event {
+            EngineEvent::NotStarted(text) => self.gone(Some(Fault::with_text(Reason::EngineMissing, text))),
+            EngineEvent::Hello { wire_version } => self.hello(wire_version),
+            EngineEvent::Loaded => self.engine_has_loaded(),
+            EngineEvent::Failed { kind, text } => self.engine_fault(fail_fault(kind, text, &self.kernel)),
+            EngineEvent::Done { seq } => self.done(seq),
+            EngineEvent::Exited { kind, code, text } => self.engine_fault(exit_fault(kind, code, text)),
+            EngineEvent::Garbled(text) => self.kill(Fault::with_text(Reason::EngineMismatch, text)),
+            EngineEvent::HungUp => {
+                if !matches!(self.phase, Phase::Ending(_)) {
+                    self.end(Cause::Unknown);
+                }
+            }
+            EngineEvent::Gone(how) => {
+                let fault = match &self.phase {
+                    Phase::Ending(Ending { cause: Cause::Asked, .. }) => None,
+                    Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => Some(fault.clone()),
+                    _ => Some(gone_fault(how)),
+                };
+                self.gone(fault);
+            }
+        }
+    }
+
+    fn hello(&mut self, wire_version: u32) {
+        let applied = Applied { decision: self.decision(), version: self.version };
+        match &mut self.phase {
+            Phase::Ending(_) => {}
+            Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
+                *stage = Stage::Sent(applied);
+                let Choice { mode, preemption } = applied.decision.choice;
+                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..LoadSettings::default() }));
+            }
+            Phase::Loading { stage: Stage::Starting, .. } => {
+                let text = format!("it speaks version {wire_version}, the service {WIRE_VERSION}");
+                self.kill(Fault::with_text(Reason::EngineMismatch, text));
+            }
+            _ => self.kill(Fault::with_text(Reason::EngineMismatch, "it said hello twice")),
+        }
+    }
+
+    fn engine_has_loaded(&mut self) {
+        match &mut self.phase {
+            Phase::Ending(_) => {}
+            Phase::Loading { stage, .. } if matches!(stage, Stage::Sent(_)) => {
+                if let Stage::Sent(applied) = *stage {
+                    *stage = Stage::Confirming { applied, poll_at: self.now + KERNEL_POLL };
+                }
+                self.act(Action::ReadKernel);
+            }
+            _ => self.kill(Fault::with_text(Reason::EngineMismatch, "it loaded without having been told")),
+        }
+    }
+
+    /// The engine says why it ends. That is more than the kernel or the process could tell.
+    fn engine_fault(&mut self, fault: Fault) {
+        match &mut self.phase {
+            Phase::Ending(Ending { cause: Cause::Asked, .. }) => {}
+            Phase::Ending(ending) => ending.cause = Cause::Fault(fault),
+            _ => self.end(Cause::Fault(fault)),
+        }
+    }
+
+    fn done(&mut self, seq: u32) {
+        self.refreshed(seq);
+        if let Phase::Loaded(loaded) = &mut self.phase
+            && let Some((_, applied)) = loaded.switching.take_if(|(sent, _)| *sent == seq)
+        {
+            loaded.applied = applied;
+        }
+    }
+
+    fn gone(&mut self, fault: Option<Fault>) {
+        let ran = self.phase.ran(self.now);
+        self.drain();
+        if let Some(fault) = fault {
+            self.failed(&fault, ran);
+        }
+    }
+
+    fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
+        self.last_error = fault.text();
+        self.refuse_loading(&fault.to_error());
+        if ran.is_some() {
+            self.act(Action::TellExit(fault.clone()));
+        }
+        self.fault = Some(fault.clone());
+        if std::mem::take(&mut self.on_trial) {
+            self.wish.enabled = false;
+            return;
+        }
+        match fault.reason {
+            // Trying again cannot help until someone does something about it, or asked for just this.
+            Reason::NoSchedExt
+            | Reason::MalformedBtf
+            | Reason::Permission
+            | Reason::EngineMismatch
+            | Reason::EngineMissing
+            | Reason::KernelUnloaded => self.backoff.give_up(),
+            Reason::ForeignScheduler => self.backoff.hold_off(self.now),
+            _ => self.backoff.failed(self.now, ran),
+        }
+        if self.backoff.gave_up() {
+            self.last_error.push_str(" It is not tried again until you enable Scherzo again.");
+        }
+    }
+
+    /// Forgets past failures, because someone asks anew.
+    pub(super) fn try_afresh(&mut self) {
+        self.backoff = Backoff::default();
+        self.fault = None;
+        self.last_error.clear();
+    }
+}
+
+fn fail_fault(kind: FailKind, text: String, kernel: &Kernel) -> Fault {
+    match kind {
+        FailKind::NotSupported => Fault::plain(Reason::NoSchedExt),
+        FailKind::MalformedBtf => Fault::with_text(Reason::MalformedBtf, text),
+        FailKind::Permission => Fault::with_text(Reason::Permission, text),
+        FailKind::Conflict => Fault::foreign(kernel.foreign_ops().unwrap_or(&text)),
+        FailKind::Other => Fault::with_text(Reason::LoadFailed, text),
+    }
+}
+
+fn exit_fault(kind: ExitKind, code: i64, text: String) -> Fault {
+    let reason = match kind {
+        ExitKind::Unloaded => Reason::EngineEnded,
+        ExitKind::Kernel => Reason::KernelUnloaded,
+        ExitKind::Error => Reason::KernelError,
+        ExitKind::Stall => Reason::Stall,
+    };
+    let mut fault = Fault::with_text(reason, text);
+    fault.details.insert("code".to_owned(), code.into());
+    fault
+}
+
+fn gone_fault(how: Gone) -> Fault {
+    let (reason, name, number) = match how {
+        Gone::Code(code) => (Reason::EngineEnded, "code", code),
+        Gone::Signal(signal) => (Reason::EngineKilled, "signal", signal),
+    };
+    Fault { reason, details: Details::from([(name.to_owned(), i64::from(number).into())]) }
+}

@@ -1,0 +1,112 @@
+//! Where the engine process and the kernel stand.
+
+use std::time::Duration;
+
+use super::arbiter::Decision;
+use super::event::{Fault, Time};
+
+/// Loading ends by then, one way or the other; clients give up after 25 s.
+pub(super) const LOAD_LIMIT: Duration = Duration::from_secs(18);
+/// An engine asked to unload is killed after this.
+pub(super) const UNLOAD_LIMIT: Duration = Duration::from_secs(5);
+/// An engine that has nothing left to do is killed after this.
+pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
+/// The kernel lets go of a dead engine's scheduler within this.
+pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// How often the kernel is asked while it is about to change.
+pub(super) const KERNEL_POLL: Duration = Duration::from_millis(50);
+/// How often a loaded scheduler is looked at.
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Where things stand.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Phase {
+    /// No engine, and the kernel has nothing of ours.
+    #[default]
+    Idle,
+    /// An engine is on its way.
+    Loading { stage: Stage, deadline: Time },
+    /// Engine and kernel agree that the scheduler is loaded.
+    Loaded(Loaded),
+    /// The engine is on its way out.
+    Ending(Ending),
+    /// The engine is gone; the kernel has yet to let go of its scheduler.
+    Draining { poll_at: Time, deadline: Time },
+}
+
+/// How far loading has come.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// The process is to say hello.
+    Starting,
+    /// It was told to load.
+    Sent(Applied),
+    /// It says that it has; the kernel is to confirm.
+    Confirming { applied: Applied, poll_at: Time },
+}
+
+/// A decision, with its version.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Applied {
+    pub(super) decision: Decision,
+    pub(super) version: u64,
+}
+
+/// A loaded scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Loaded {
+    pub(super) since: Time,
+    /// What the kernel follows.
+    pub(super) applied: Applied,
+    /// A switch that has not been acknowledged; never more than one.
+    pub(super) switching: Option<(u32, Applied)>,
+    pub(super) degraded: bool,
+    pub(super) probe_at: Time,
+}
+
+/// An engine on its way out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ending {
+    pub(super) cause: Cause,
+    /// How long it had been loaded, if at all.
+    pub(super) ran: Option<Duration>,
+    /// When to kill it; `None` once that is done.
+    pub(super) kill_at: Option<Time>,
+}
+
+/// Why an engine ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cause {
+    /// We asked it to.
+    Asked,
+    /// This went wrong.
+    Fault(Fault),
+    /// How the process ends will tell.
+    Unknown,
+}
+
+impl Phase {
+    pub(super) fn has_process(&self) -> bool {
+        matches!(self, Self::Loading { .. } | Self::Loaded(_) | Self::Ending(_))
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Time> {
+        match self {
+            Self::Idle => None,
+            Self::Loading { stage: Stage::Confirming { poll_at, .. }, deadline }
+            | Self::Draining { poll_at, deadline } => Some(*deadline.min(poll_at)),
+            Self::Loading { deadline, .. } => Some(*deadline),
+            Self::Loaded(loaded) => Some(loaded.probe_at),
+            Self::Ending(ending) => ending.kill_at,
+        }
+    }
+
+    /// How long a loaded scheduler has been loaded.
+    pub(super) fn ran(&self, now: Time) -> Option<Duration> {
+        match self {
+            Self::Loaded(loaded) => Some(now.saturating_sub(loaded.since)),
+            Self::Ending(ending) => ending.ran,
+            Self::Idle | Self::Loading { .. } | Self::Draining { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What clients ask for, and who still waits for an answer.
+
+use std::time::Duration;
+
+use scherzo_api::Error;
+use scherzo_api::types::Reason;
+
+use super::event::{Action, Fault, Kernel, Request, RequestId, Time, Wish};
+use super::phase::{Loaded, Phase};
+use super::{Leaving, State};
+
+/// Clients give up after 25 s; they get an answer before.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// A switch takes milliseconds; an engine that has been stopped may never answer.
+const SWITCH_LIMIT: Duration = Duration::from_secs(5);
+/// Statistics are answered after this, however old the engine's own counters are.
+const REFRESH_LIMIT: Duration = Duration::from_millis(500);
+/// The engine is not asked to refresh more often, however often clients ask.
+const REFRESH_EVERY: Duration = Duration::from_millis(100);
+const MAX_WAITERS: usize = 256;
+const MAX_SUBSCRIBERS: usize = 256;
+
+/// A request without an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Waiter {
+    pub(super) id: RequestId,
+    pub(super) want: Want,
+    pub(super) deadline: Time,
+}
+
+/// What it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Running,
+    Stopped,
+    /// A decision of this version or later is in effect.
+    Decision(u64),
+    Statistics,
+}
+
+/// Bringing the engine's own counters up to date.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Refresh {
+    asked: Option<u32>,
+    done_at: Option<Time>,
+}
+
+enum Verdict {
+    Wait,
+    Answer(Result<(), Error>),
+    Statistics,
+}
+
+impl State {
+    pub(super) fn request(&mut self, id: RequestId, request: Request) {
+        if let Err(error) = self.admit(id, request) {
+            self.reply(id, Err(error));
+        }
+    }
+
+    /// Refuses without having changed anything, or takes the request.
+    fn admit(&mut self, id: RequestId, request: Request) -> Result<(), Error> {
+        if self.leaving != Leaving::No {
+            return Err(stopping());
+        }
+        if self.waiters.len() >= MAX_WAITERS {
+            return Err(Error::LimitReached("Too many requests wait for an answer. Try again later.".into()));
+        }
+        match request {
+            Request::SetEnabled(true) => self.enable(id)?,
+            Request::SetEnabled(false) => self.disable(id),
+            Request::SetMode(mode) => self.choose(id, Wish { mode, ..self.wish }),
+            Request::SetPreemption(preemption) => self.choose(id, Wish { preemption, ..self.wish }),
+            Request::GetStats => {
+                self.loaded()?;
+                self.wait(id, Want::Statistics, REFRESH_LIMIT);
+                self.ask_to_refresh();
+            }
+            Request::GetWaitHistogram => {
+                self.loaded()?;
+                self.answers.push(Action::ReplyHistogram(id));
+            }
+            Request::Subscribe(peer) => {
+                if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&peer) {
+                    return Err(Error::LimitReached("Too many programs subscribe to statistics. Close one.".into()));
+                }
+                if self.subscribers.insert(peer.clone()) {
+                    self.act(Action::Watch(peer));
+                }
+                self.reply(id, Ok(()));
+            }
+            Request::Unsubscribe(peer) => {
+                if self.subscribers.remove(&peer) {
+                    self.act(Action::Unwatch(peer));
+                }
+                self.reply(id, Ok(()));
+            }
+        }
+        Ok(())
+    }
+
+    fn enable(&mut self, id: RequestId) -> Result<(), Error> {
+        self.check_loadable()?;
+        if !self.wish.enabled {
+            self.wish.enabled = true;
+            // Already loaded or about to be, it needs no trial.
+            self.on_trial = !matches!(self.phase, Phase::Loaded(_));
+        }
+        if !self.phase.has_process() {
+            self.try_afresh();
+        }
+        self.wait(id, Want::Running, ANSWER_LIMIT);
+        Ok(())
+    }
+
+    fn check_loadable(&self) -> Result<(), Error> {
+        if self.kernel == Kernel::Missing {
+            return Err(Fault::plain(Reason::NoSchedExt).to_error());
+        }
+        self.in_the_way().map_or(Ok(()), |ops| Err(Fault::foreign(ops).to_error()))
+    }
+
+    fn disable(&mut self, id: RequestId) {
+        self.wish.enabled = false;
+        self.on_trial = false;
+        self.try_afresh();
+        self.refuse_loading(&Error::Busy("Scherzo was turned off while it was being loaded.".into()));
+        self.wait(id, Want::Stopped, ANSWER_LIMIT);
+    }
+
+    fn choose(&mut self, id: RequestId, wish: Wish) {
+        let before = self.decision().choice;
+        self.wish = wish;
+        if self.decision().choice != before {
+            self.version += 1;
+        }
+        match self.phase {
+            Phase::Loading { .. } => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
+            Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), SWITCH_LIMIT),
+            Phase::Idle | Phase::Ending(_) | Phase::Draining { .. } => self.reply(id, Ok(())),
+        }
+    }
+
+    fn loaded(&self) -> Result<&Loaded, Error> {
+        match &self.phase {
+            Phase::Loaded(loaded) => Ok(loaded),
+            _ => Err(not_running()),
+        }
+    }
+
+    pub(super) fn ask_to_refresh(&mut self) {
+        let recent = self.refresh.done_at.is_some_and(|at| self.now < at + REFRESH_EVERY);
+        if self.refresh.asked.is_none() && !recent {
+            let seq = self.next_seq();
+            self.refresh.asked = Some(seq);
+            self.act(Action::Refresh { run: self.run, seq });
+        }
+    }
+
+    pub(super) fn refreshed(&mut self, seq: u32) {
+        if self.refresh.asked == Some(seq) {
+            self.refresh = Refresh { asked: None, done_at: Some(self.now) };
+        }
+    }
+
+    /// Answers whoever waits for the scheduler to be loaded: it will not be.
+    pub(super) fn refuse_loading(&mut self, error: &Error) {
+        let refused = self.waiters.extract_if(.., |waiter| waiter.want == Want::Running);
+        for waiter in refused.collect::<Vec<_>>() {
+            self.reply(waiter.id, Err(error.clone()));
+        }
+    }
+
+    /// Answers whoever can be answered by now.
+    pub(super) fn answer(&mut self) {
+        for waiter in std::mem::take(&mut self.waiters) {
+            match self.verdict(&waiter) {
+                Verdict::Wait => self.waiters.push(waiter),
+                Verdict::Answer(result) => self.reply(waiter.id, result),
+                Verdict::Statistics => self.answers.push(Action::ReplyStats(waiter.id)),
+            }
+        }
+    }
+
+    fn verdict(&self, waiter: &Waiter) -> Verdict {
+        let late = waiter.deadline <= self.now;
+        match (waiter.want, &self.phase) {
+            (Want::Running, Phase::Loaded(_)) | (Want::Stopped, Phase::Idle) => Verdict::Answer(Ok(())),
+            (Want::Running, _) if self.leaving != Leaving::No => Verdict::Answer(Err(stopping())),
+            (Want::Running, Phase::Idle) => match self.check_loadable() {
+                Err(error) => Verdict::Answer(Err(error)),
+                Ok(()) if late => Verdict::Answer(Err(too_late())),
+                Ok(()) => Verdict::Wait,
+            },
+            (Want::Decision(version), Phase::Loaded(loaded)) if loaded.applied.version >= version => {
+                Verdict::Answer(Ok(()))
+            }
+            (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => {
+                Verdict::Answer(Err(Error::NotRunning(
+                    "The scheduler ended before it could switch. Your choice is kept for when it is back.".into(),
+                )))
+            }
+            (Want::Decision(_), _) if late => Verdict::Answer(Err(Error::Busy(
+                "The engine does not answer. It switches to your choice when it is back.".into(),
+            ))),
+            (Want::Statistics, Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
+            (Want::Statistics, Phase::Loaded(_)) => Verdict::Wait,
+            (Want::Statistics, _) => Verdict::Answer(Err(not_running())),
+            _ if late => Verdict::Answer(Err(too_late())),
+            _ => Verdict::Wait,
+        }
+    }
+
+    fn wait(&mut self, id: RequestId, want: Want, limit: Duration) {
+        self.waiters.push(Waiter { id, want, deadline: self.now + limit });
+    }
+
+    fn reply(&mut self, id: RequestId, result: Result<(), Error>) {
+        self.answers.push(Action::Reply { id, result });
+    }
+}
+
+fn not_running() -> Error {
+    Error::NotRunning("Scherzo is not running. Turn it on with `scherzoctl enable`.".into())
+}
+
+fn stopping() -> Error {
+    Error::Busy("The service is being stopped. Try again when it is back.".into())
+}
+
+fn too_late() -> Error {
+    Error::Busy("The kernel has not finished yet. Look at the state in a moment.".into())
+}

@@ -1,0 +1,75 @@
+//! What clients see, computed from the state.
+
+use scherzo_api::types::{Reason, RequestedMode, State as PublicState};
+
+use super::State;
+use super::event::{Choice, Fault, Kernel};
+use super::phase::{Cause, Ending, Phase};
+
+/// The changing properties of the D-Bus interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// The wish.
+    pub enabled: bool,
+    /// What runs.
+    pub state: PublicState,
+    /// The mode and preemption in effect, or as they will be.
+    pub choice: Choice,
+    /// What a person asked for.
+    pub requested_mode: RequestedMode,
+    /// Why it is so.
+    pub why: Fault,
+    /// Operations that the kernel names, empty if none.
+    pub kernel_ops: String,
+    /// The last failure as a sentence, empty if none.
+    pub last_error: String,
+}
+
+impl State {
+    /// What clients see now.
+    #[must_use]
+    pub fn view(&self) -> Published {
+        let (state, why) = self.state_and_reason();
+        Published {
+            enabled: self.wish.enabled,
+            state,
+            choice: match &self.phase {
+                Phase::Loaded(loaded) => loaded.applied.decision.choice,
+                _ => self.decision().choice,
+            },
+            requested_mode: self.wish.mode,
+            why,
+            kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
+            last_error: self.last_error.clone(),
+        }
+    }
+
+    fn state_and_reason(&self) -> (PublicState, Fault) {
+        if self.kernel == Kernel::Missing {
+            return (PublicState::Unsupported, Fault::plain(Reason::NoSchedExt));
+        }
+        match &self.phase {
+            Phase::Loading { .. } => (PublicState::Starting, Fault::plain(Reason::Loading)),
+            Phase::Loaded(loaded) if loaded.degraded => (PublicState::Degraded, Fault::plain(Reason::UserSpaceSilent)),
+            Phase::Loaded(loaded) => (PublicState::Running, Fault::plain(loaded.applied.decision.reason)),
+            Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => (PublicState::Fallback, fault.clone()),
+            // On the way out as asked, the kernel's word counts until it has let go.
+            Phase::Ending(_) | Phase::Draining { .. } if self.fault.is_none() && self.kernel.has_ours() => {
+                (PublicState::Running, Fault::plain(Reason::Leftover))
+            }
+            Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => self.without_engine(),
+        }
+    }
+
+    fn without_engine(&self) -> (PublicState, Fault) {
+        match (self.in_the_way(), &self.fault) {
+            (Some(ops), _) => (PublicState::Foreign, Fault::foreign(ops)),
+            (None, Some(fault)) if matches!(fault.reason, Reason::NoSchedExt | Reason::MalformedBtf) => {
+                (PublicState::Unsupported, fault.clone())
+            }
+            (None, Some(fault)) if self.wish.enabled => (PublicState::Fallback, fault.clone()),
+            (None, None) if self.wish.enabled => (PublicState::Starting, Fault::plain(Reason::Loading)),
+            (None, _) => (PublicState::Stopped, Fault::plain(Reason::Disabled)),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! An engine and a kernel that only pretend, for developing clients, for demonstrations and for tests where no
+//! sched_ext kernel is at hand. Everything above the trait is the real service.
+//!
+//! The pretended kernel is a directory with the files of sysfs and procfs that the service reads. Two signals to the
+//! service play accidents: SIGUSR1 kills the engine, SIGUSR2 makes it stop answering, or answer again.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use scherzo_host::Root;
+use scherzo_wire::control::{ControlWord, Mode};
+use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats};
+use scherzo_wire::message::{ExitKind, FailKind, ToEngine};
+use scherzo_wire::page::{Mapping, Shared};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::{Engine, Reporter, hello};
+use crate::core::{EngineEvent, Gone, Run};
+use crate::sample::Pages;
+use crate::shell::Input;
+
+const OPS: &str = "scherzo_simulated";
+const NR_CPUS: u32 = 4;
+/// What a real load takes on an ordinary machine.
+const LOAD_TIME: Duration = Duration::from_millis(40);
+const BEAT: Duration = Duration::from_millis(100);
+const SIGKILL: i32 = 9;
+
+/// The pretended kernel.
+#[derive(Clone, Debug)]
+pub struct Tree(Root);
+
+impl Tree {
+    /// The files that are there.
+    #[must_use]
+    pub fn at(root: Root) -> Self {
+        Self(root)
+    }
+
+    /// Makes the files of a kernel with sched_ext and nothing loaded.
+    pub fn plant(root: Root) -> io::Result<Self> {
+        let tree = Self(root);
+        tree.write("proc/sys/vm/compact_unevictable_allowed", "1\n")?;
+        tree.write("proc/stat", "cpu  1 0 1 100 0 0 0 0 0 0\n")?;
+        for (name, value) in
+            [("state", "disabled\n"), ("enable_seq", "0\n"), ("switch_all", "0\n"), ("nr_rejected", "0\n")]
+        {
+            tree.write(&format!("sys/kernel/sched_ext/{name}"), value)?;
+        }
+        Ok(tree)
+    }
+
+    /// Shows these operations as loaded.
+    pub fn load(&self, ops: &str) -> io::Result<()> {
+        let sequence = fs::read_to_string(self.0.path("sys/kernel/sched_ext/enable_seq"))?;
+        let next = sequence.trim().parse::<u64>().map_err(io::Error::other)? + 1;
+        self.write("sys/kernel/sched_ext/enable_seq", &format!("{next}\n"))?;
+        self.write("sys/kernel/sched_ext/switch_all", "1\n")?;
+        self.write("sys/kernel/sched_ext/root/ops", &format!("{ops}\n"))?;
+        self.write("sys/kernel/sched_ext/state", "enabled\n")
+    }
+
+    /// Shows nothing as loaded.
+    pub fn unload(&self) -> io::Result<()> {
+        self.write("sys/kernel/sched_ext/state", "disabled\n")?;
+        self.write("sys/kernel/sched_ext/switch_all", "0\n")?;
+        let directory = self.0.path("sys/kernel/sched_ext/root");
+        if directory.exists() { fs::remove_dir_all(directory) } else { Ok(()) }
+    }
+
+    /// Replaces a file whole, as a reader of sysfs never sees half a value.
+    fn write(&self, relative: &str, text: &str) -> io::Result<()> {
+        let path = self.0.path(relative);
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let new = path.with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(new, path)
+    }
+}
+
+/// Pretends to start engine processes.
+#[derive(Debug)]
+pub struct Simulated {
+    tree: Tree,
+    inputs: mpsc::Sender<Input>,
+    running: Option<mpsc::UnboundedSender<Order>>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Message(ToEngine),
+    Kill,
+}
+
+impl Simulated {
+    /// Engines that load into this pretended kernel.
+    #[must_use]
+    pub fn new(tree: Tree, inputs: mpsc::Sender<Input>) -> Self {
+        Self { tree, inputs, running: None }
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(running) = &self.running {
+            // An engine that is gone has reported so.
+            let _ = running.send(order);
+        }
+    }
+}
+
+impl Engine for Simulated {
+    fn spawn(&mut self, run: Run) {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        self.running = Some(orders);
+        let reporter = Reporter::new(run, self.inputs.clone());
+        let process = Process { tree: self.tree.clone(), reporter, loaded: None, silent: false, unread: Vec::new() };
+        tokio::spawn(process.live(inbox));
+    }
+
+    fn send(&mut self, message: &ToEngine) {
+        self.order(Order::Message(*message));
+    }
+
+    fn kill(&mut self) {
+        self.order(Order::Kill);
+    }
+}
+
+/// One pretended process.
+struct Process {
+    tree: Tree,
+    reporter: Reporter,
+    loaded: Option<Fiction>,
+    /// It does not answer.
+    silent: bool,
+    unread: Vec<ToEngine>,
+}
+
+impl Process {
+    async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+        let how = match self.converse(&mut inbox).await {
+            Ok(how) => how,
+            Err(error) => {
+                self.fail(FailKind::Other, format!("the simulation failed: {error}")).await;
+                Gone::Code(1)
+            }
+        };
+        if self.loaded.take().is_some()
+            && let Err(error) = self.tree.unload()
+        {
+            tracing::error!("cannot unload the simulated scheduler: {error}");
+        }
+        self.reporter.report(EngineEvent::Gone(how), None).await;
+    }
+
+    async fn converse(&mut self, inbox: &mut mpsc::UnboundedReceiver<Order>) -> io::Result<Gone> {
+        let mut accident = signal(SignalKind::user_defined1())?;
+        let mut silence = signal(SignalKind::user_defined2())?;
+        let mut beat = interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.reporter.report(hello(), None).await;
+        loop {
+            tokio::select! {
+                order = inbox.recv() => match order {
+                    Some(Order::Message(message)) if self.silent => self.unread.push(message),
+                    Some(Order::Message(message)) => {
+                        if let Some(how) = self.obey(message).await? {
+                            return Ok(how);
+                        }
+                    }
+                    Some(Order::Kill) | None => return Ok(Gone::Signal(SIGKILL)),
+                },
+                _ = accident.recv() => return Ok(Gone::Signal(SIGKILL)),
+                _ = silence.recv() => {
+                    self.silent = !self.silent;
+                    if let Some(fiction) = &self.loaded {
+                        fiction.turn_degraded();
+                    }
+                    for message in self.read_up() {
+                        if let Some(how) = self.obey(message).await? {
+                            return Ok(how);
+                        }
+                    }
+                }
+                _ = beat.tick() => if let Some(fiction) = &mut self.loaded {
+                    fiction.go_on();
+                },
+            }
+        }
+    }
+
+    fn read_up(&mut self) -> Vec<ToEngine> {
+        if self.silent { Vec::new() } else { std::mem::take(&mut self.unread) }
+    }
+
+    /// Does as told; tells how the process ends, if it does.
+    async fn obey(&mut self, message: ToEngine) -> io::Result<Option<Gone>> {
+        match message {
+            ToEngine::Load(settings) => {
+                sleep(LOAD_TIME).await;
+                if let Some(kind) = self.obstacle() {
+                    self.fail(kind, "something else is loaded".to_owned()).await;
+                    return Ok(Some(Gone::Code(1)));
+                }
+                let (fiction, pages) = Fiction::begin(settings.mode, settings.preemption)?;
+                self.tree.load(OPS)?;
+                self.loaded = Some(fiction);
+                self.reporter.report(EngineEvent::Loaded, Some(pages)).await;
+            }
+            ToEngine::SetMode { seq, mode, preemption } => {
+                if let Some(fiction) = &mut self.loaded {
+                    fiction.switch(mode, preemption);
+                }
+                self.reporter.report(EngineEvent::Done { seq }, None).await;
+            }
+            ToEngine::Refresh { seq } => self.reporter.report(EngineEvent::Done { seq }, None).await,
+            ToEngine::Unload => {
+                if self.loaded.take().is_some() {
+                    self.tree.unload()?;
+                    let exited = EngineEvent::Exited { kind: ExitKind::Unloaded, code: 0, text: String::new() };
+                    self.reporter.report(exited, None).await;
+                }
+                return Ok(Some(Gone::Code(0)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn obstacle(&self) -> Option<FailKind> {
+        match crate::kernel::read(&self.tree.0) {
+            Ok(crate::core::Kernel::Idle) => None,
+            Ok(crate::core::Kernel::Missing) => Some(FailKind::NotSupported),
+            Ok(_) => Some(FailKind::Conflict),
+            Err(_) => Some(FailKind::Other),
+        }
+    }
+
+    async fn fail(&self, kind: FailKind, text: String) {
+        self.reporter.report(EngineEvent::Failed { kind, text }, None).await;
+    }
+}
+
+/// Statistics that move as if tasks were scheduled.
+struct Fiction {
+    control: Mapping<ControlPage>,
+    cpus: Mapping<CpuStats>,
+    word: ControlWord,
+    dice: u64,
+}
+
+impl Fiction {
+    fn begin(mode: Mode, preemption: bool) -> io::Result<(Self, Pages)> {
+        let (control_fd, control) = shared_page(c"scherzo-control", 1)?;
+        let (cpus_fd, cpus) = shared_page(c"scherzo-cpus", NR_CPUS as usize)?;
+        let pages = Pages::map(&[control_fd, cpus_fd], NR_CPUS, LOAD_TIME.as_micros() as u64, None)?;
+        let word = ControlWord { mode, preemption, ..ControlWord::default() };
+        let mut fiction = Self { control, cpus, word, dice: 0x9e37_79b9_7f4a_7c15 };
+        let page = fiction.page();
+        page.nr_online_cpus.store(NR_CPUS.into(), Relaxed);
+        page.nr_tasks.store(214, Relaxed);
+        page.resident_bytes.store(11 << 20, Relaxed);
+        fiction.go_on();
+        Ok((fiction, pages))
+    }
+
+    fn page(&self) -> &ControlPage {
+        &self.control.as_slice()[0]
+    }
+
+    fn switch(&mut self, mode: Mode, preemption: bool) {
+        let generation = self.word.generation.wrapping_add(1);
+        self.word = ControlWord { mode, preemption, generation, ..ControlWord::default() };
+        self.page().word.store(self.word.pack(), Relaxed);
+        self.page().seen_generation.store(generation.into(), Relaxed);
+    }
+
+    fn turn_degraded(&self) {
+        self.page().degraded_seq.fetch_add(1, Relaxed);
+    }
+
+    /// Adds what a beat would bring.
+    fn go_on(&mut self) {
+        for cpu in 0..self.cpus.as_slice().len() {
+            let (woken, contended) = (60 + self.roll(40), 20 + self.roll(20));
+            let stats = &self.cpus.as_slice()[cpu];
+            let count = |counter: Counter, number| stats.counters[counter as usize].fetch_add(number, Relaxed);
+            count(Counter::Direct, woken);
+            count(Counter::ContendedBatch, contended);
+            count(Counter::Handed, contended);
+            count(Counter::HandedBatch, contended - contended / 20);
+            count(Counter::User, contended);
+            count(Counter::Switches, woken + contended);
+            stats.busy_ns.fetch_add(BEAT.as_nanos() as u64 / 10 * 7, Relaxed);
+            stats.nr_idle_entries.fetch_add(woken / 2, Relaxed);
+            self.add_waits(cpu, woken, contended);
+        }
+        let page = self.page();
+        page.nr_running.store(3, Relaxed);
+        page.nr_loops.fetch_add(40, Relaxed);
+        page.nr_records.fetch_add(120, Relaxed);
+        page.nr_decided.fetch_add(120, Relaxed);
+        page.nr_max_batch.store(17, Relaxed);
+        page.cpu_time_ns.fetch_add(900_000, Relaxed);
+    }
+
+    fn add_waits(&mut self, cpu: usize, woken: u64, contended: u64) {
+        // Arrival order lets interactive tasks wait as long as any.
+        let usual_bucket = if self.word.mode == Mode::Interactive { 3 } else { 7 };
+        for _ in 0..woken {
+            self.add_wait(cpu, Class::Interactive, usual_bucket);
+        }
+        for _ in 0..contended {
+            self.add_wait(cpu, Class::Batch, 9);
+        }
+    }
+
+    fn add_wait(&mut self, cpu: usize, class: Class, usual_bucket: u64) {
+        let bucket = usual_bucket + self.roll(4) * u64::from(self.roll(8) == 0) + self.roll(2);
+        self.cpus.as_slice()[cpu].wait[class as usize][bucket as usize].fetch_add(1, Relaxed);
+    }
+
+    /// A number below `limit`, the same ones in every simulation (xorshift).
+    fn roll(&mut self, limit: u64) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice % limit
+    }
+}
+
+fn shared_page<T: Shared>(name: &std::ffi::CStr, len: usize) -> io::Result<(OwnedFd, Mapping<T>)> {
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    let bytes = Mapping::<T>::bytes(len).ok_or(io::ErrorKind::InvalidInput)?;
+    ftruncate(&fd, bytes as u64)?;
+    let mapping = Mapping::read_write(fd.as_fd(), len)?;
+    Ok((fd, mapping))
+}

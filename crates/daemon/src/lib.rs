@@ -1,0 +1,23 @@
+//! The service behind `org.scherzo.Scheduler1`.
+//!
+//! [`core`] decides, and is pure. Everything around it is a shell that carries events in and actions out:
+//!
+//! - [`shell`]: the loop between the two, the only place that owns the core;
+//! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
+//! - [`authorize`]: who may do what;
+//! - [`engine`]: the engine process, or a simulation of it, behind one trait;
+//! - [`kernel`]: what sysfs and uevents say;
+//! - [`store`]: the wish that survives a restart, and the note of settings to restore;
+//! - [`sample`]: statistics from the shared pages.
+
+pub mod authorize;
+pub mod bus;
+pub mod cli;
+pub mod core;
+pub mod engine;
+pub mod kernel;
+pub mod log;
+mod readiness;
+pub mod sample;
+pub mod shell;
+pub mod store;

@@ -1,0 +1,149 @@
+//! Statistics from the shared pages, read without a system call.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use scherzo_api::histogram::Histogram;
+use scherzo_api::stats::Stats;
+use scherzo_host::Root;
+use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats, NR_WAIT_BUCKETS};
+use scherzo_wire::page::Mapping;
+
+/// More possible CPUs than any kernel has.
+const MAX_CPUS: u32 = 1 << 16;
+
+/// The pages of one loaded scheduler.
+#[derive(Debug)]
+pub struct Pages {
+    control: Mapping<ControlPage>,
+    cpus: Mapping<CpuStats>,
+    /// Time the engine took to load.
+    pub load_us: u64,
+    /// Its process, unless simulated.
+    pub pid: Option<u32>,
+}
+
+impl Pages {
+    /// Maps what came with the engine's message.
+    pub fn map(fds: &[OwnedFd], nr_cpus: u32, load_us: u64, pid: Option<u32>) -> std::io::Result<Self> {
+        let [control, cpus] = fds else { return Err(std::io::Error::other("the message carries no pages")) };
+        if !(1..=MAX_CPUS).contains(&nr_cpus) {
+            return Err(std::io::Error::other(format!("{nr_cpus} CPUs make no sense")));
+        }
+        Ok(Self {
+            control: Mapping::read_only(control, 1)?,
+            cpus: Mapping::read_only(cpus, nr_cpus as usize)?,
+            load_us,
+            pid,
+        })
+    }
+
+    fn control(&self) -> &ControlPage {
+        &self.control.as_slice()[0]
+    }
+
+    /// BPF schedules alone.
+    #[must_use]
+    pub fn degraded(&self) -> bool {
+        self.control().degraded_seq.load(Relaxed) % 2 == 1
+    }
+
+    /// The wait histogram of one class over all CPUs.
+    #[must_use]
+    pub fn histogram(&self, class: Class) -> Histogram {
+        let mut counts = [0; NR_WAIT_BUCKETS];
+        for cpu in self.cpus.as_slice() {
+            for (sum, count) in counts.iter_mut().zip(&cpu.wait[class as usize]) {
+                *sum += count.load(Relaxed);
+            }
+        }
+        Histogram { counts }
+    }
+
+    /// All histograms, by the class's name.
+    #[must_use]
+    pub fn histograms(&self) -> HashMap<String, Vec<u64>> {
+        Class::ALL.into_iter().map(|class| (class.name().to_owned(), self.histogram(class).counts.to_vec())).collect()
+    }
+
+    /// Everything `GetStats` tells. What the host does not say reads 0.
+    #[must_use]
+    pub fn stats(&self, root: &Root, uptime: Duration) -> Stats {
+        let mut stats = Stats {
+            uptime_ns: uptime.as_nanos() as u64,
+            load_us: self.load_us,
+            nr_cpus: self.cpus.as_slice().len() as u64,
+            idle_ns: scherzo_host::idle_ns(root).unwrap_or_default(),
+            ..Stats::default()
+        };
+        self.add_control(&mut stats);
+        self.add_cpus(&mut stats);
+        self.add_waits(&mut stats);
+        self.add_process(root, &mut stats);
+        stats
+    }
+
+    fn add_control(&self, stats: &mut Stats) {
+        let page = self.control();
+        let read = |word: &AtomicU64| word.load(Relaxed);
+        // Gauges are kept without locks and may read below zero for a moment.
+        let gauge = |word: &AtomicI64| word.load(Relaxed).max(0) as u64;
+        stats.nr_online_cpus = read(&page.nr_online_cpus);
+        stats.nr_running = gauge(&page.nr_running);
+        stats.nr_custody = gauge(&page.nr_custody);
+        stats.nr_tasks = gauge(&page.nr_tasks);
+        stats.nr_loops = read(&page.nr_loops);
+        stats.nr_records = read(&page.nr_records);
+        stats.nr_decided = read(&page.nr_decided);
+        stats.nr_max_batch = read(&page.nr_max_batch);
+        stats.nr_page_faults = read(&page.nr_page_faults);
+        stats.nr_heap_ops = read(&page.nr_heap_ops);
+        stats.nr_bad_records = read(&page.nr_bad_records);
+        stats.nr_pooled = read(&page.nr_pooled);
+        stats.nr_pool_overflow = read(&page.nr_overflow);
+        stats.nr_interactive = read(&page.nr_interactive);
+        stats.nr_batch = read(&page.nr_batch);
+        stats.nr_doorbells = read(&page.nr_doorbells);
+        stats.threshold_milli = read(&page.threshold_milli);
+        stats.fifo_by_itself = u64::from(read(&page.fifo_since_ns) != 0);
+        stats.resident_bytes = read(&page.resident_bytes);
+        stats.engine_cpu_ns = read(&page.cpu_time_ns);
+    }
+
+    fn add_cpus(&self, stats: &mut Stats) {
+        for cpu in self.cpus.as_slice() {
+            for (counter, name) in Counter::ALL {
+                if let Some(sum) = stats.get_mut(name) {
+                    *sum += cpu.counters[counter as usize].load(Relaxed);
+                }
+            }
+            stats.busy_ns += cpu.busy_ns.load(Relaxed);
+            stats.held_ns += cpu.held_ns.load(Relaxed);
+            stats.nr_idle_entries += cpu.nr_idle_entries.load(Relaxed);
+        }
+        stats.user_share = match stats.nr_contended_batch {
+            0 => 1.0,
+            contended => (stats.nr_handed_batch as f64 / contended as f64).min(1.0),
+        };
+    }
+
+    fn add_waits(&self, stats: &mut Stats) {
+        for class in Class::ALL {
+            let histogram = self.histogram(class);
+            for (name, per_mille) in [("p50", 500), ("p99", 990)] {
+                if let Some(field) = stats.get_mut(&format!("wait_{}_{name}_us", class.name())) {
+                    *field = histogram.percentile_us(per_mille);
+                }
+            }
+        }
+    }
+
+    fn add_process(&self, root: &Root, stats: &mut Stats) {
+        let process = self.pid.and_then(|pid| scherzo_host::process_stats(root, pid).ok()).unwrap_or_default();
+        stats.process_resident_bytes = process.resident_bytes;
+        stats.process_cpu_ns = process.cpu_ns;
+        stats.process_nr_page_faults = process.nr_minor_faults + process.nr_major_faults;
+    }
+}

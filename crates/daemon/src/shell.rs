@@ -1,0 +1,328 @@
+//! The loop between the core and the world. It owns the core, and performs what the core decides.
+
+use std::collections::{HashMap, VecDeque};
+
+use scherzo_api::Error;
+use scherzo_api::names::OBJECT_PATH;
+use scherzo_api::stats::Stats;
+use scherzo_api::{catalogue, details};
+use scherzo_host::Root;
+use scherzo_wire::message::ToEngine;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, error, info, warn};
+use zbus::Connection;
+use zbus::names::BusName;
+use zbus::object_server::SignalEmitter;
+
+use crate::bus::{self, Service};
+use crate::core::{Action, EngineEvent, Event, Kernel, Published, Request, RequestId, Run, State};
+use crate::engine::Engine;
+use crate::kernel;
+use crate::sample::Pages;
+use crate::store::Store;
+
+/// Room for what arrives while the loop is busy.
+pub const NR_INPUTS: usize = 64;
+
+/// What reaches the loop from outside.
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks.
+    Request {
+        /// What for.
+        request: Request,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Answer, Error>>,
+    },
+    /// The engine does something.
+    Engine {
+        /// Which engine.
+        run: Run,
+        /// What.
+        event: EngineEvent,
+        /// Its pages, when it has loaded.
+        pages: Option<Pages>,
+    },
+    /// Something about sched_ext changed; sysfs says what.
+    KernelChanged,
+    /// A client has left the bus.
+    PeerGone(String),
+    /// The service is to end.
+    Shutdown,
+}
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Statistics.
+    Stats(Box<Stats>),
+    /// Wait histograms by class.
+    Histograms(HashMap<String, Vec<u64>>),
+}
+
+/// The loop's belongings.
+pub struct Shell<E> {
+    core: State,
+    first: Vec<Action>,
+    started: Instant,
+    root: Root,
+    store: Store,
+    engine: E,
+    bus: Connection,
+    inputs: mpsc::Sender<Input>,
+    published: watch::Sender<Published>,
+    replies: HashMap<RequestId, oneshot::Sender<Result<Answer, Error>>>,
+    next_request: u64,
+    pages: Option<(Pages, Instant)>,
+    peers: HashMap<String, JoinHandle<()>>,
+    leaving: bool,
+}
+
+/// What the loop starts from.
+pub struct Parts<E> {
+    /// Where the host's files are.
+    pub root: Root,
+    /// The engine.
+    pub engine: E,
+    /// The connection that clients see.
+    pub bus: Connection,
+    /// Where inputs are sent.
+    pub inputs: mpsc::Sender<Input>,
+}
+
+impl<E: Engine> Shell<E> {
+    /// Reads what the files and the kernel say, and touches nothing yet. The receiver is for the interface.
+    pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
+        let Parts { root, engine, bus, inputs } = parts;
+        let store = Store::new(root.clone());
+        let (core, actions) = State::new(store.wish(), kernel::read(&root)?, store.has_note());
+        let (published, seen) = watch::channel(core.view());
+        let shell = Self {
+            core,
+            first: actions,
+            started: Instant::now(),
+            root,
+            store,
+            engine,
+            bus,
+            inputs,
+            published,
+            replies: HashMap::new(),
+            next_request: 0,
+            pages: None,
+            peers: HashMap::new(),
+            leaving: false,
+        };
+        Ok((shell, seen))
+    }
+
+    /// Runs until the service is to end and nothing is loaded any more.
+    pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
+        log_state(&self.core.view());
+        let first = std::mem::take(&mut self.first);
+        self.carry_out(first).await;
+        while !self.leaving {
+            let wakeup = self.core.next_wakeup().map(|at| self.started + at);
+            let input = tokio::select! {
+                input = inbox.recv() => input.unwrap_or(Input::Shutdown),
+                () = sleep_until(wakeup) => {
+                    self.happen(Event::Tick).await;
+                    continue;
+                }
+            };
+            self.take(input).await;
+        }
+    }
+
+    async fn take(&mut self, input: Input) {
+        match input {
+            Input::Request { request, reply } => {
+                let id = RequestId(self.next_request);
+                self.next_request += 1;
+                self.replies.insert(id, reply);
+                // Decide on what the kernel says now, not on what it last said.
+                self.read_kernel().await;
+                self.happen(Event::Request { id, request }).await;
+            }
+            Input::Engine { run, event, pages } => {
+                if let Some(pages) = pages {
+                    self.pages = Some((pages, Instant::now()));
+                }
+                self.happen(Event::Engine { run, event }).await;
+            }
+            Input::KernelChanged => self.read_kernel().await,
+            Input::PeerGone(peer) => {
+                self.peers.remove(&peer);
+                self.happen(Event::PeerGone(peer)).await;
+            }
+            Input::Shutdown => self.happen(Event::Shutdown).await,
+        }
+    }
+
+    async fn read_kernel(&mut self) {
+        if let Some(kernel) = self.kernel() {
+            self.happen(Event::Kernel(kernel)).await;
+        }
+    }
+
+    fn kernel(&self) -> Option<Kernel> {
+        kernel::read(&self.root).inspect_err(|error| warn!("{error}")).ok()
+    }
+
+    async fn happen(&mut self, event: Event) {
+        debug!("{event:?}");
+        let actions = self.core.step(self.started.elapsed(), event);
+        self.carry_out(actions).await;
+    }
+
+    /// Performs actions, and those that follow from what they find.
+    async fn carry_out(&mut self, actions: Vec<Action>) {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
+            if let Some(event) = self.perform(action).await {
+                queue.extend(self.core.step(self.started.elapsed(), event));
+            }
+        }
+    }
+
+    async fn perform(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::ReadKernel => return self.kernel().map(Event::Kernel),
+            Action::ReadHealth => {
+                let (pages, _) = self.pages.as_ref()?;
+                return Some(Event::Health { degraded: pages.degraded() });
+            }
+            Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done)),
+            Action::ReplyStats(id) => {
+                let answer = self.stats().map(|stats| Answer::Stats(Box::new(stats)));
+                self.answer(id, answer.ok_or_else(pages_are_gone));
+            }
+            Action::ReplyHistogram(id) => {
+                let answer = self.pages.as_ref().map(|(pages, _)| Answer::Histograms(pages.histograms()));
+                self.answer(id, answer.ok_or_else(pages_are_gone));
+            }
+            Action::Publish(view) => self.publish(view).await,
+            Action::TellExit(fault) => {
+                warn!("the engine ended: {}", fault.text());
+                let details = details::to_wire(&fault.details);
+                report(Service::engine_exited(&self.emitter(), fault.reason.name(), details).await);
+            }
+            Action::SendStats(peers) => self.send_stats(peers).await,
+            Action::Watch(peer) => self.watch(peer),
+            Action::Unwatch(peer) => {
+                if let Some(watcher) = self.peers.remove(&peer) {
+                    watcher.abort();
+                }
+            }
+            Action::Exit => self.leaving = true,
+            other => self.handle_host(other),
+        }
+        None
+    }
+
+    /// What concerns engine and files.
+    fn handle_host(&mut self, action: Action) {
+        match action {
+            Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
+            Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
+            Action::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),
+            Action::Spawn(run) => {
+                self.pages = None;
+                self.engine.spawn(run);
+            }
+            Action::Load(_, settings) => self.engine.send(&ToEngine::Load(settings)),
+            Action::Switch { seq, choice, .. } => {
+                self.engine.send(&ToEngine::SetMode { seq, mode: choice.mode, preemption: choice.preemption });
+            }
+            Action::Refresh { seq, .. } => self.engine.send(&ToEngine::Refresh { seq }),
+            Action::Unload(_) => self.engine.send(&ToEngine::Unload),
+            Action::Kill(_) => self.engine.kill(),
+            other => error!("an action that nobody performs: {other:?}"),
+        }
+    }
+
+    fn answer(&mut self, id: RequestId, answer: Result<Answer, Error>) {
+        if let Err(error) = &answer {
+            info!("refused: {error}");
+        }
+        if let Some(reply) = self.replies.remove(&id) {
+            // A client that has left does not mind.
+            let _ = reply.send(answer);
+        }
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        let (pages, since) = self.pages.as_ref()?;
+        Some(pages.stats(&self.root, since.elapsed()))
+    }
+
+    async fn publish(&mut self, view: Published) {
+        let old = self.published.send_replace(view.clone());
+        let changed = bus::changes(&old, &view);
+        if changed.is_empty() {
+            return;
+        }
+        if (old.state, old.choice, &old.why) != (view.state, view.choice, &view.why) {
+            log_state(&view);
+        }
+        report(bus::emit_changes(&self.bus, &changed).await);
+    }
+
+    async fn send_stats(&self, peers: Vec<String>) {
+        let Some(stats) = self.stats() else { return };
+        for peer in peers {
+            if let Ok(name) = BusName::try_from(peer) {
+                report(Service::stats_updated(&self.emitter().set_destination(name), stats.to_wire()).await);
+            }
+        }
+    }
+
+    fn emitter(&self) -> SignalEmitter<'static> {
+        SignalEmitter::from_parts(self.bus.clone(), zbus::ObjectPath::from_static_str_unchecked(OBJECT_PATH))
+    }
+
+    fn watch(&mut self, peer: String) {
+        let (bus, inputs, name) = (self.bus.clone(), self.inputs.clone(), peer.clone());
+        let watcher = tokio::spawn(async move {
+            if let Err(error) = bus::until_gone(&bus, &name).await {
+                warn!("cannot watch {name}: {error}");
+            }
+            let _ = inputs.send(Input::PeerGone(name)).await;
+        });
+        self.peers.insert(peer, watcher);
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn pages_are_gone() -> Error {
+    Error::NotRunning("The scheduler has just ended. Look at the state in a moment.".into())
+}
+
+fn complain(what: &str, result: std::io::Result<()>) {
+    if let Err(error) = result {
+        warn!("cannot {what}: {error}");
+    }
+}
+
+/// A signal that cannot be sent has nobody left to receive it.
+fn report(sent: zbus::Result<()>) {
+    if let Err(error) = sent {
+        debug!("cannot emit a signal: {error}");
+    }
+}
+
+fn log_state(view: &Published) {
+    let preemption = if view.choice.preemption { "on" } else { "off" };
+    let why = catalogue::text(view.why.reason, &view.why.details);
+    info!("{}: mode {}, preemption {preemption}. {why}", view.state, view.choice.mode.name());
+}

@@ -1,0 +1,188 @@
+//! Two small files: the wish, which survives a reboot, and the note of a setting to restore, which survives the
+//! service but not a reboot.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use scherzo_api::types::RequestedMode;
+use scherzo_host::Root;
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use crate::core::Wish;
+
+/// Both files, and the host whose setting the note is about.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: Root,
+    wish_file: PathBuf,
+    note_file: PathBuf,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct WishFile {
+    enabled: bool,
+    mode: String,
+    preemption: bool,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Note {
+    compact_unevictable_allowed: u32,
+}
+
+impl Store {
+    /// The files where the unit's `StateDirectory=` and `RuntimeDirectory=` put them.
+    #[must_use]
+    pub fn new(root: Root) -> Self {
+        let wish_file = root.path("var/lib/scherzo/state.toml");
+        let note_file = root.path("run/scherzo/restore.toml");
+        Self { root, wish_file, note_file }
+    }
+
+    /// The wish of last time. A file that makes no sense is reported and counts as none.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        match read::<WishFile>(&self.wish_file).and_then(|file| file.map(|file| self.check(&file)).transpose()) {
+            Ok(wish) => wish.unwrap_or_default(),
+            Err(problem) => {
+                warn!("{problem}; starting with the defaults: off, automatic mode, preemption on");
+                Wish::default()
+            }
+        }
+    }
+
+    fn check(&self, file: &WishFile) -> Result<Wish, String> {
+        let mode: RequestedMode =
+            file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.wish_file.display()))?;
+        Ok(Wish { enabled: file.enabled, mode, preemption: file.preemption })
+    }
+
+    /// Writes the wish so that either the old or the new one survives whatever happens.
+    pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
+        let Wish { enabled, mode, preemption } = wish;
+        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), preemption })
+    }
+
+    /// An earlier run left a note.
+    #[must_use]
+    pub fn has_note(&self) -> bool {
+        self.note_file.exists()
+    }
+
+    /// Notes `vm.compact_unevictable_allowed`, unless a note exists: that one is older, thus nearer to the truth.
+    pub fn note_settings(&self) -> io::Result<()> {
+        if self.has_note() {
+            return Ok(());
+        }
+        match scherzo_host::compact_unevictable(&self.root).map_err(io::Error::other)? {
+            Some(value) => replace(&self.note_file, &Note { compact_unevictable_allowed: value }),
+            None => Ok(()),
+        }
+    }
+
+    /// Restores what was noted and removes the note.
+    pub fn restore_settings(&self) -> io::Result<()> {
+        let note = match read::<Note>(&self.note_file) {
+            Ok(Some(note)) => note,
+            Ok(None) => return Ok(()),
+            Err(problem) => {
+                fs::remove_file(&self.note_file)?;
+                return Err(io::Error::other(problem));
+            }
+        };
+        let noted = note.compact_unevictable_allowed;
+        if scherzo_host::compact_unevictable(&self.root).map_err(io::Error::other)? != Some(noted) {
+            scherzo_host::set_compact_unevictable(&self.root, noted).map_err(io::Error::other)?;
+            info!("restored vm.compact_unevictable_allowed to {noted}, which the engine had left changed");
+        }
+        fs::remove_file(&self.note_file)
+    }
+}
+
+/// Reads a file if it exists; problems name file, line and column.
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, String> {
+    match fs::read_to_string(path) {
+        Ok(text) => toml::from_str(&text).map(Some).map_err(|error| describe(path, &text, &error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+fn describe(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    format!("{}:{line}: {}", path.display(), error.message())
+}
+
+fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
+    let text = toml::to_string(content).map_err(io::Error::other)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let new = path.with_extension("new");
+    let mut file = fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scherzo_api::types::Mode;
+
+    const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(Root::new(dir.path()));
+        fs::create_dir_all(dir.path().join(SYSCTL).parent().unwrap()).unwrap();
+        fs::write(dir.path().join(SYSCTL), "1\n").unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn wishes_come_back() {
+        let (_dir, store) = store();
+        assert_eq!(store.wish(), Wish::default());
+        let wish = Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), preemption: false };
+        store.save_wish(wish).unwrap();
+        assert_eq!(store.wish(), wish);
+    }
+
+    #[test]
+    fn nonsense_is_named_and_ignored() {
+        let (_dir, store) = store();
+        store.save_wish(Wish { enabled: true, ..Wish::default() }).unwrap();
+        fs::write(&store.wish_file, "enabled = true\nmode = 7\n").unwrap();
+        assert_eq!(store.wish(), Wish::default());
+        let problem = read::<WishFile>(&store.wish_file).unwrap_err();
+        assert!(problem.contains("state.toml:2:"), "{problem}");
+        fs::write(&store.wish_file, "enabled = true\nmode = \"fast\"\npreemption = true\n").unwrap();
+        assert_eq!(store.wish(), Wish::default());
+    }
+
+    #[test]
+    fn the_first_note_counts() {
+        let (dir, store) = store();
+        store.note_settings().unwrap();
+        fs::write(dir.path().join(SYSCTL), "0\n").unwrap();
+        store.note_settings().unwrap();
+        store.restore_settings().unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(SYSCTL)).unwrap(), "1");
+        assert!(!store.has_note());
+        store.restore_settings().unwrap();
+    }
+
+    #[test]
+    fn a_broken_note_does_not_stay() {
+        let (_dir, store) = store();
+        store.note_settings().unwrap();
+        fs::write(&store.note_file, "?").unwrap();
+        assert!(store.restore_settings().is_err());
+        assert!(!store.has_note());
+    }
+}
