@@ -17,23 +17,13 @@ use tempfile::TempDir;
 use crate::protocol::Frame;
 use crate::qemu::{self, Accel, Boot, Machine, Time};
 use crate::roots::{Root, tail};
+use crate::shell::{Output, Shell};
 
 /// Lines of the console that accompany an error.
 const CONSOLE_TAIL_LINES: usize = 40;
 /// What the kernel prints when it is beyond help.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 const STDIN_CHUNK_BYTES: usize = 64 << 10;
-
-/// What a command printed and how it ended.
-#[derive(Debug, Clone, Default)]
-pub struct Output {
-    /// 0 for success; 128 + signal when a signal ended it.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
-}
 
 /// A command that runs in the guest.
 #[derive(Debug)]
@@ -87,29 +77,10 @@ impl Guest {
         }
     }
 
-    /// How many times slower than real hardware this guest may be; time limits are multiplied by it.
-    #[must_use]
-    pub fn patience(&self) -> u32 {
-        self.patience
-    }
-
     /// The console log so far.
     #[must_use]
     pub fn console(&self) -> String {
         read_lossy(&self.run_dir.path().join(qemu::CONSOLE_LOG))
-    }
-
-    /// Runs a shell command to its end, whatever its status. `limit` is in seconds of real hardware.
-    pub fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
-        let job = self.spawn(command)?;
-        self.wait(job, limit, |_| {})
-    }
-
-    /// Runs a shell command that must succeed; gives what it printed, trimmed.
-    pub fn check(&mut self, command: &str, limit: Duration) -> Result<String> {
-        let output = self.run(command, limit)?;
-        ensure!(output.status == 0, "`{command}` ended with {}: {}{}", output.status, output.stderr, output.stdout);
-        Ok(output.stdout.trim().to_owned())
     }
 
     /// Starts a shell command and goes on.
@@ -200,6 +171,17 @@ impl Guest {
 
     fn report(&self) -> String {
         console_report(self.run_dir.path())
+    }
+}
+
+impl Shell for Guest {
+    fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
+        let job = self.spawn(command)?;
+        self.wait(job, limit, |_| {})
+    }
+
+    fn patience(&self) -> u32 {
+        self.patience
     }
 }
 

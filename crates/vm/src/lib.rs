@@ -4,7 +4,8 @@
 //! the two Debian roots (one that builds, one that is booted); [`kernels`] picks kernels from what the archive offers;
 //! [`image`] turns the guest root into disks; [`qemu`] starts a machine; [`guest`] runs programs in it by talking
 //! [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root and [`product`] lays it out as
-//! installed. [`rig`] has all of it ready; [`harness`] runs [`cases`] on it, [`measure`] takes figures.
+//! installed. [`rig`] has all of it ready; [`harness`] runs [`cases`] on it, [`measure`] takes
+//! figures, and [`demo`] shows the whole.
 //!
 //! Nothing here needs more on the host than `mmdebstrap` and util-linux. Nothing stays mounted: whoever enters a root
 //! does so in a mount namespace that ends with the process.
@@ -13,6 +14,7 @@ pub mod agent;
 pub mod build;
 pub mod cache;
 pub mod cases;
+pub mod demo;
 pub mod guest;
 pub mod harness;
 pub mod image;
@@ -24,3 +26,4 @@ pub mod protocol;
 pub mod qemu;
 pub mod rig;
 pub mod roots;
+pub mod shell;

@@ -1,11 +1,11 @@
-//! Figures from inside a guest, taken by `scherzo-bench`.
+//! Figures from inside a system, taken by `scherzo-bench`.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// What a mostly sleeping thread and the background got while both wanted the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,40 +20,58 @@ pub struct Figures {
     pub idle_share: f64,
 }
 
-/// The command that measures under two hogs per CPU.
-#[must_use]
-pub fn command(seconds: u32) -> String {
-    format!("scherzo-bench probe --load hogs --hogs-per-cpu 2 --seconds {seconds} --json")
+/// Takes figures that can be compared with each other, under two hogs per CPU.
+#[derive(Debug)]
+pub struct Meter {
+    iterations_per_us: u64,
+    seconds: u32,
 }
 
-/// Measures for so many seconds of the guest's time.
-pub fn probe(guest: &mut Guest, seconds: u32) -> Result<Figures> {
-    let text = guest.check(&command(seconds), Duration::from_secs(u64::from(seconds) + 30))?;
-    parse(&text).with_context(|| format!("scherzo-bench printed: {text}"))
+impl Meter {
+    /// Finds out how much work a µs is. The first probe of a boot does that badly, because emulators translate code when
+    /// it first runs: its figures are thrown away, as are those of the second, which only calibrates.
+    pub fn calibrate(shell: &mut dyn Shell, seconds: u32) -> Result<Self> {
+        probe(shell, "--seconds 1 --warmup 0")?;
+        let value = probe(shell, "--seconds 1 --warmup 0")?;
+        Ok(Self { iterations_per_us: number(&value, "/iterations_per_us")? as u64, seconds })
+    }
+
+    /// Measures once.
+    pub fn measure(&self, shell: &mut dyn Shell) -> Result<Figures> {
+        let Self { iterations_per_us, seconds } = self;
+        figures(&probe(shell, &format!("--seconds {seconds} --warmup 1 --calibration {iterations_per_us}"))?)
+    }
 }
 
-/// Reads the one JSON object that `scherzo-bench` prints.
-pub fn parse(text: &str) -> Result<Figures> {
-    let value: Value = serde_json::from_str(text)?;
-    let number =
-        |path: &str| value.pointer(path).and_then(Value::as_f64).with_context(|| format!("no number at {path}"));
+fn probe(shell: &mut dyn Shell, options: &str) -> Result<Value> {
+    let command = format!("scherzo-bench probe --load hogs --hogs-per-cpu 2 --json {options}");
+    let text = shell.check(&command, Duration::from_mins(1))?;
+    serde_json::from_str(&text).with_context(|| format!("scherzo-bench printed: {text}"))
+}
+
+fn figures(value: &Value) -> Result<Figures> {
     Ok(Figures {
-        wake_p50_us: number("/timer_wake_us/p50")?,
-        wake_p99_us: number("/timer_wake_us/p99")?,
-        throughput: number("/throughput")?,
-        idle_share: number("/idle_share")?,
+        wake_p50_us: number(value, "/timer_wake_us/p50")?,
+        wake_p99_us: number(value, "/timer_wake_us/p99")?,
+        throughput: number(value, "/throughput")?,
+        idle_share: number(value, "/idle_share")?,
     })
+}
+
+fn number(value: &Value, path: &str) -> Result<f64> {
+    value.pointer(path).and_then(Value::as_f64).with_context(|| format!("scherzo-bench says no number at {path}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn figures_are_read_and_missing_ones_are_named() {
-        let text = r#"{"timer_wake_us":{"p50":10,"p99":20.5,"p999":30},"throughput":1000,"idle_share":0.25,"more":[]}"#;
+        let value = json!({"timer_wake_us": {"p50": 10, "p99": 20.5}, "throughput": 1000, "idle_share": 0.25});
         let expected = Figures { wake_p50_us: 10.0, wake_p99_us: 20.5, throughput: 1000.0, idle_share: 0.25 };
-        assert_eq!(parse(text).unwrap(), expected);
-        assert!(parse(r#"{"throughput":1}"#).unwrap_err().to_string().contains("timer_wake_us"));
+        assert_eq!(figures(&value).unwrap(), expected);
+        assert!(figures(&json!({"throughput": 1})).unwrap_err().to_string().contains("timer_wake_us"));
     }
 }

@@ -80,19 +80,24 @@ impl Rig {
 
     /// Boots a kernel with a payload disk.
     pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
-        let boot = Boot {
-            kernel: kernel.image(&self.guest_root),
-            initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
-            disk: Some(self.disk.clone()),
-            payload: Some(payload.to_owned()),
-        };
-        let accel = self.accel(&boot)?;
+        let accel = self.accel(kernel)?;
+        let boot = Boot { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
         step(&what, || Guest::boot(&self.build_root, accel, machine, &boot))
     }
 
-    fn accel(&self, boot: &Boot) -> Result<Accel> {
-        qemu::choose_accel(&self.cache, &self.build_root, boot)
+    /// How guests run on this machine; found out by booting a tiny one if it is not known yet.
+    pub fn accel(&self, kernel: &Kernel) -> Result<Accel> {
+        qemu::choose_accel(&self.cache, &self.build_root, &self.bare_boot(kernel)?)
+    }
+
+    fn bare_boot(&self, kernel: &Kernel) -> Result<Boot> {
+        Ok(Boot {
+            kernel: kernel.image(&self.guest_root),
+            initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
+            disk: Some(self.disk.clone()),
+            payload: None,
+        })
     }
 }
 

@@ -205,7 +205,9 @@ fn namespace(user: &[&str]) -> Command {
     command
 }
 
-fn is_root() -> bool {
+/// Whether this process may do everything.
+#[must_use]
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

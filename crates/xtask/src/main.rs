@@ -1,5 +1,6 @@
 //! Everything a contributor types: `cargo xtask …`.
 
+mod demo;
 mod guest;
 mod test;
 
@@ -18,6 +19,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Show the main job on a real kernel: load, change mode while it runs, measure, unload
+    Demo(demo::Options),
     /// Test everything, or the parts that are named; ends with one line "N passed, N failed"
     Test(test::Options),
     /// Boot a guest and run a command in it
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
+        Task::Demo(options) => demo::run(&checkout()?, &options),
         Task::Test(options) => test::run(&checkout()?, &options),
         Task::Guest(options) => guest::run(&checkout()?, &options),
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::service::{call_command, ensure_loaded, ensure_refused, ensure_undisturbed, try_call};
 use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// Errors have the names that the interface promises.
 pub(super) fn refused_with_a_name(guest: &mut Guest) -> Result<()> {

@@ -9,6 +9,7 @@ use super::service::{
     ensure_unloaded, journal, kernel, property, start_load, statistic,
 };
 use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// What DESIGN allows the engine to keep in memory.
 const MAX_RESIDENT_KIB: u64 = 32 << 10;

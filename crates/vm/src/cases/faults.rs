@@ -9,6 +9,7 @@ use super::service::{
     ensure_unloaded, kernel, property, wait_for_state, wait_until,
 };
 use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// How long the service may take to come back, backoff included.
 const RECOVERY: Duration = Duration::from_secs(30);

@@ -6,8 +6,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::service::{call, call_command, ensure_loaded, ensure_undisturbed, ensure_unloaded};
 use crate::guest::Guest;
-use crate::measure;
+use crate::measure::Meter;
 use crate::progress::say;
+use crate::shell::Shell;
 
 /// Wake-up p99 of a mostly sleeping thread, compared with the kernel default's in the same boot.
 const MAX_LATENCY_RATIO: f64 = 0.4;
@@ -21,12 +22,13 @@ const PROBE_SECONDS: u32 = 10;
 /// Latency and throughput under two hogs per CPU, the time to load and the time to change modes.
 pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
-    let default = measure::probe(guest, PROBE_SECONDS)?;
+    let meter = Meter::calibrate(guest, PROBE_SECONDS)?;
+    let default = meter.measure(guest)?;
     let loading = elapsed_ms(guest, &call_command("SetEnabled", "b true"))?;
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     call(guest, "SetPreemption", "b true")?;
-    let ours = measure::probe(guest, PROBE_SECONDS)?;
+    let ours = meter.measure(guest)?;
     let switching = switching_ms(guest)?;
     ensure_undisturbed(guest, &loaded)?;
 

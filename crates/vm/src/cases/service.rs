@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::guest::{Guest, Job, Output};
+use crate::guest::{Guest, Job};
+use crate::shell::{Output, Shell};
 
 /// The unit that runs the daemon.
 pub const UNIT: &str = "scherzod.service";
@@ -32,9 +33,9 @@ pub struct KernelState {
 }
 
 /// Reads what the kernel says.
-pub fn kernel(guest: &mut Guest) -> Result<KernelState> {
+pub fn kernel(shell: &mut dyn Shell) -> Result<KernelState> {
     let files = "cd /sys/kernel/sched_ext; cat state; cat root/ops 2>/dev/null || echo; cat enable_seq";
-    let text = guest.check(files, MOMENT)?;
+    let text = shell.check(files, MOMENT)?;
     let mut lines = text.lines().map(str::to_owned);
     let mut next = || lines.next().context("sched_ext's files are incomplete");
     Ok(KernelState { state: next()?, ops: next()?, enable_seq: next()?.parse()? })
@@ -47,18 +48,18 @@ pub fn call_command(member: &str, arguments: &str) -> String {
 }
 
 /// Calls a member, whatever comes of it.
-pub fn try_call(guest: &mut Guest, member: &str, arguments: &str) -> Result<Output> {
-    guest.run(&call_command(member, arguments), Duration::from_mins(1))
+pub fn try_call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<Output> {
+    shell.run(&call_command(member, arguments), Duration::from_mins(1))
 }
 
 /// Calls a member; it must succeed.
-pub fn call(guest: &mut Guest, member: &str, arguments: &str) -> Result<String> {
-    guest.check(&call_command(member, arguments), Duration::from_mins(1))
+pub fn call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<String> {
+    shell.check(&call_command(member, arguments), Duration::from_mins(1))
 }
 
 /// A property's value without its type: `s "running"` gives `running`.
-pub fn property(guest: &mut Guest, name: &str) -> Result<String> {
-    let text = guest.check(&format!("busctl --system get-property {TARGET} {name}"), MOMENT)?;
+pub fn property(shell: &mut dyn Shell, name: &str) -> Result<String> {
+    let text = shell.check(&format!("busctl --system get-property {TARGET} {name}"), MOMENT)?;
     Ok(bare(&text).to_owned())
 }
 
@@ -68,8 +69,8 @@ fn bare(text: &str) -> &str {
 }
 
 /// One whole number out of `GetStats`.
-pub fn statistic(guest: &mut Guest, key: &str) -> Result<u64> {
-    let text = call(guest, "GetStats", "")?;
+pub fn statistic(shell: &mut dyn Shell, key: &str) -> Result<u64> {
+    let text = call(shell, "GetStats", "")?;
     find_statistic(&text, key).with_context(|| format!("GetStats has no {key}: {text}"))
 }
 
@@ -81,58 +82,58 @@ fn find_statistic(text: &str, key: &str) -> Option<u64> {
 
 /// Asks again and again until `done` says yes. `limit` is in seconds of real hardware.
 pub fn wait_until(
-    guest: &mut Guest,
+    shell: &mut dyn Shell,
     what: &str,
     limit: Duration,
-    mut done: impl FnMut(&mut Guest) -> Result<bool>,
+    mut done: impl FnMut(&mut dyn Shell) -> Result<bool>,
 ) -> Result<()> {
-    let limit = limit * guest.patience();
+    let limit = limit * shell.patience();
     let started = Instant::now();
-    while !done(guest)? {
-        ensure!(started.elapsed() < limit, "{what}: not within {} s{}", limit.as_secs(), journal(guest));
+    while !done(shell)? {
+        ensure!(started.elapsed() < limit, "{what}: not within {} s{}", limit.as_secs(), journal(shell));
         thread::sleep(POLL);
     }
     Ok(())
 }
 
 /// Waits for the service's `State`.
-pub fn wait_for_state(guest: &mut Guest, wanted: &str, limit: Duration) -> Result<()> {
+pub fn wait_for_state(shell: &mut dyn Shell, wanted: &str, limit: Duration) -> Result<()> {
     let mut last = String::new();
-    let outcome = wait_until(guest, &format!("State \"{wanted}\""), limit, |guest| {
+    let outcome = wait_until(shell, &format!("State \"{wanted}\""), limit, |shell| {
         // The service may be on its way back, as after a kill.
-        last = property(guest, "State").unwrap_or_else(|error| error.to_string());
+        last = property(shell, "State").unwrap_or_else(|error| error.to_string());
         Ok(last == wanted)
     });
     outcome.with_context(|| format!("State is \"{last}\""))
 }
 
 /// Loads the scheduler if it is not, and checks with the kernel.
-pub fn ensure_loaded(guest: &mut Guest) -> Result<KernelState> {
-    call(guest, "SetEnabled", "b true").with_context(|| format!("cannot load{}", journal(guest)))?;
-    wait_for_state(guest, "running", Duration::from_secs(20))?;
-    let kernel = kernel(guest)?;
+pub fn ensure_loaded(shell: &mut dyn Shell) -> Result<KernelState> {
+    call(shell, "SetEnabled", "b true").with_context(|| format!("cannot load{}", journal(shell)))?;
+    wait_for_state(shell, "running", Duration::from_secs(20))?;
+    let kernel = kernel(shell)?;
     ensure!(kernel.state == "enabled" && kernel.ops.starts_with("scherzo"), "the kernel disagrees: {kernel:?}");
     Ok(kernel)
 }
 
 /// Unloads the scheduler if it is loaded, and checks with the kernel.
-pub fn ensure_unloaded(guest: &mut Guest) -> Result<()> {
-    call(guest, "SetEnabled", "b false")?;
-    let kernel = kernel(guest)?;
+pub fn ensure_unloaded(shell: &mut dyn Shell) -> Result<()> {
+    call(shell, "SetEnabled", "b false")?;
+    let kernel = kernel(shell)?;
     ensure!(kernel.state == "disabled", "the kernel disagrees: {kernel:?}");
     Ok(())
 }
 
 /// The same scheduler must still be loaded, without having been loaded again.
-pub fn ensure_undisturbed(guest: &mut Guest, before: &KernelState) -> Result<()> {
-    let now = kernel(guest)?;
-    ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}{}", journal(guest));
-    wait_for_state(guest, "running", MOMENT)
+pub fn ensure_undisturbed(shell: &mut dyn Shell, before: &KernelState) -> Result<()> {
+    let now = kernel(shell)?;
+    ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}{}", journal(shell));
+    wait_for_state(shell, "running", MOMENT)
 }
 
 /// The engine's process id.
-pub fn engine_pid(guest: &mut Guest) -> Result<u32> {
-    let text = guest.check(&format!("pidof {ENGINE}"), MOMENT).context("the engine does not run")?;
+pub fn engine_pid(shell: &mut dyn Shell) -> Result<u32> {
+    let text = shell.check(&format!("pidof {ENGINE}"), MOMENT).context("the engine does not run")?;
     text.parse().with_context(|| format!("not one engine: {text}"))
 }
 
@@ -147,15 +148,15 @@ pub fn end_load(guest: &mut Guest, load: &Job) -> Result<()> {
 }
 
 /// Many short programs, one after the other, must come to their end: ordinary tasks are being run.
-pub fn ensure_responsive(guest: &mut Guest) -> Result<()> {
-    guest.check("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & wait $!; done", Duration::from_secs(20)).map(drop)
+pub fn ensure_responsive(shell: &mut dyn Shell) -> Result<()> {
+    shell.check("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & wait $!; done", Duration::from_secs(20)).map(drop)
 }
 
 /// The last lines of the service's and the kernel's log, for error messages.
-pub fn journal(guest: &mut Guest) -> String {
+pub fn journal(shell: &mut dyn Shell) -> String {
     let command =
         format!("journalctl --no-pager -o cat -n 15 -u {UNIT}; journalctl --no-pager -o cat -n 15 -k -g sched_ext");
-    match guest.run(&command, MOMENT) {
+    match shell.run(&command, MOMENT) {
         Ok(output) => format!("\n--- journal ---\n{}---", output.stdout),
         Err(error) => format!("\n(the journal cannot be read: {error:#})"),
     }

@@ -10,6 +10,7 @@ use super::service::{
     kernel, start_load,
 };
 use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// Modes change 1,000 times under two hogs per CPU; the engine and the loaded scheduler stay the same.
 pub(super) fn thousand_mode_changes(guest: &mut Guest) -> Result<()> {

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::service::{MOMENT, ensure_refused, property, try_call};
 use crate::guest::Guest;
+use crate::shell::Shell;
 
 /// The system is up.
 pub(super) fn boot(guest: &mut Guest) -> Result<()> {
