@@ -1,0 +1,129 @@
+//! Workloads and probes.
+//!
+//! `scherzo-bench probe` puts a load on the machine and measures, beside it, how late threads run that mostly sleep:
+//!
+//! - three *timer* threads sleep for 2.5 to 7.5 ms and then work for 200 µs;
+//! - one *pipe* thread is woken by another one that sleeps likewise.
+//!
+//! The load is a process of its own ([`background`]) that ends when the probe does, however that comes about. Its
+//! throughput, context switches, interrupts and idle time are counted over the same window as the latencies.
+
+mod background;
+mod clock;
+mod kernel;
+mod probe;
+mod report;
+mod work;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+
+use crate::background::{Background, Load};
+use crate::clock::Window;
+use crate::kernel::Counters;
+use crate::report::Report;
+use crate::work::Calibration;
+
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure wake-up latency beside a load
+    Probe(Probe),
+    /// Run a load until standard input ends; each line read is answered with the work done so far and the time
+    #[command(hide = true)]
+    Background(background::Options),
+}
+
+#[derive(Args)]
+struct Probe {
+    /// What keeps the machine busy
+    #[arg(long, value_enum)]
+    load: Load,
+    /// CPU hogs per CPU, for the load "hogs"
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    hogs_per_cpu: u32,
+    /// How long to measure
+    #[arg(long, default_value_t = 10, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// How long to let the load settle before measuring
+    #[arg(long, default_value_t = 2, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=600))]
+    warmup: u64,
+    /// Run the probe's threads as SCHED_FIFO: the least latency that any scheduler can give
+    #[arg(long)]
+    rt: bool,
+    /// Loop iterations per µs of work, instead of measuring them; for comparing runs
+    #[arg(long, value_name = "N")]
+    calibration: Option<Calibration>,
+    /// Seed of the pauses
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    // The fork storm starts this program a thousand times: before anything that costs time.
+    if let Some(task) = background::Task::from_arguments() {
+        task.run();
+        return ExitCode::SUCCESS;
+    }
+    let result = match Cli::parse().command {
+        Command::Probe(options) => run_probe(&options),
+        Command::Background(options) => background::serve(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scherzo-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_probe(options: &Probe) -> Result<()> {
+    let report = measure(options)?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
+}
+
+fn measure(options: &Probe) -> Result<Report> {
+    let calibration = options.calibration.unwrap_or_else(Calibration::measure);
+    let mut background = Background::start(&background::Options {
+        load: options.load,
+        hogs_per_cpu: options.hogs_per_cpu,
+        calibration,
+        seed: options.seed,
+    })?;
+    // Threads inherit both from here; the load, already started, has neither.
+    probe::become_prompt(options.rt)?;
+    let window = Window::start(options.warmup, options.seconds);
+    let threads = probe::Threads::start(window, calibration, options.seed)?;
+
+    clock::sleep_until(window.begin_ns);
+    let (work_before, counters_before) = (background.work_done()?, Counters::read()?);
+    clock::sleep_until(window.end_ns);
+    let (work_after, counters_after) = (background.work_done()?, Counters::read()?);
+    let samples = threads.join()?;
+    background.stop().context("ending the load")?;
+
+    Ok(Report::new(
+        options,
+        calibration,
+        samples,
+        work_after.rate_since(&work_before),
+        &counters_after.since(&counters_before),
+    ))
+}
