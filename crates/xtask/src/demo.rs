@@ -14,7 +14,7 @@ use scherzo_vm::shell::{Native, Shell};
 use scherzo_vm::{demo, product};
 
 const NR_CPUS: u32 = 4;
-const INSTALL_LIMIT: Duration = Duration::from_secs(60);
+const INSTALL_LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -58,10 +58,7 @@ fn show_here(tree: &Path) -> Result<()> {
     let files = files_of(tree, Path::new(""))?;
     let present: Vec<_> = files.iter().map(|file| Path::new("/").join(file)).filter(|file| file.exists()).collect();
     ensure!(present.is_empty(), "Scherzo is installed on this machine already: remove {present:?} first");
-    if !agreed(&files)? {
-        println!("Nothing was changed.");
-        std::process::exit(1);
-    }
+    ensure!(agreed(&files)?, "nothing was changed on this machine, and nothing shown");
     let mut shell = Native;
     let shown = install(&mut shell, tree).and_then(|()| demo::show(&mut shell));
     let removed = remove(&mut shell, &files);
