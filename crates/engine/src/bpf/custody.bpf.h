@@ -126,9 +126,10 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, con
 /*
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
-static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass, u64 now,
+static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass,
 		      u64 enq_flags)
 {
+	u64 now = scx_bpf_now();
 	struct scherzo_slot *slot = task_slot(tctx);
 	struct scherzo_facts *fact;
 	u32 index = tctx->slot;

@@ -90,8 +90,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
-static bool run_pinned_at_once(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
-			       struct control_word word, u32 klass, u64 enq_flags)
+static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_control *page, struct control_word word,
+			       u32 klass, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -113,7 +113,6 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
-	u64 now = scx_bpf_now();
 	struct control_word word;
 	bool idle;
 	u32 klass;
@@ -140,11 +139,11 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		tctx->woken = true;
 	klass = task_class(tctx);
-	if (is_pinned(p) && run_pinned_at_once(p, tctx, page, word, klass, enq_flags))
+	if (is_pinned(p) && run_pinned_at_once(p, page, word, klass, enq_flags))
 		return;
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count(SCHERZO_CNT_CONTENDED_BATCH);
-	if (!hand_over(p, tctx, page, klass, now, enq_flags))
+	if (!hand_over(p, tctx, page, klass, enq_flags))
 		queue_in_kernel(p, tctx, page, word, enq_flags);
 }
 
