@@ -1,6 +1,6 @@
 //! The ordered pool of waiting tasks.
 //!
-//! An implicit heap with [`ARITY`] children per node over 16-byte entries, beside a table that says for each slot
+//! An implicit heap with four children per node over 16-byte entries, beside a table that says for each slot
 //! where in the heap it is. So inserting, taking the first and removing any one task cost O(log n), a slot is in the
 //! pool at most once, and nothing is allocated after construction. A B-tree keyed by (key, pid), as scx_rustland has
 //! it, needs an allocator and a second index by pid.

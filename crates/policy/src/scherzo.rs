@@ -5,10 +5,10 @@
 //! throughput, and nobody has labelled them.
 //!
 //! **Approach.** Four small parts, each in its own file:
-//! - [`classify`](crate::classify) tells the kinds apart by how often a task sleeps of its own will;
-//! - [`deadline`](crate::deadline) turns arrival time, fair share, habit and class into one ordering key;
-//! - [`slice`](crate::slice) keeps a round of the queue short;
-//! - [`pool`](crate::pool) keeps the waiting in order, and [`arrivals`](crate::arrivals) those it has no room for.
+//! - [`classify`](mod@crate::classify) tells the kinds apart by how often a task sleeps of its own will;
+//! - [`deadline`] turns arrival time, fair share, habit and class into one ordering key;
+//! - [`slice`](mod@crate::slice) keeps a round of the queue short;
+//! - [`pool`](mod@crate::pool) keeps the waiting in order, and [`arrivals`](mod@crate::arrivals) those it has no room for.
 //!
 //! This file is the order of events. An enqueue updates what is known about the task, judges it (class, key, slice)
 //! and pools it; a pop takes the earliest key and moves the virtual clock towards that task's virtual runtime. The key
