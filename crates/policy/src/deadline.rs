@@ -5,8 +5,8 @@
 //!
 //! Approach: a task's *lag* is how far its virtual runtime lies ahead of (positive) or behind (negative) a virtual
 //! clock, as in fair queueing and EEVDF. Its *burst term* is how long it tends to run between two sleeps (the idea of
-//! BORE and of scx_rustland's deadlines). Both, each within half the bound, and the boost of
-//! interactive tasks shift the time of arrival, but never by more than half of what counts as starvation:
+//! BORE and of scx_rustland's deadlines). Both, each within half the bound, and the boost of interactive tasks shift the
+//! time of arrival, together by no more than the bound:
 //!
 //! ```text
 //! key = now + clamp(lag + burst term − boost, −bound, +bound)        bound = starvation / 2
