@@ -9,7 +9,7 @@ use crate::types::Reason;
 pub const fn template(reason: Reason) -> &'static str {
     match reason {
         Reason::Default => "It is the default; nobody chose another mode.",
-        Reason::Choice => "You chose it.",
+        Reason::Choice => "It was chosen by hand.",
         Reason::Disabled => "Scherzo is turned off.",
         Reason::Loading => "The scheduler is being loaded.",
         Reason::Leftover => "The scheduler is still being unloaded.",

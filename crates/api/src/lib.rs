@@ -4,7 +4,7 @@
 //! - [`types`]: modes, states and reasons, as stable strings;
 //! - [`Error`]: every error the service replies with;
 //! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
-//! - [`SchedulerProxy`]: the typed proxy;
+//! - [`SchedulerProxy`]: the typed proxy; [`Snapshot`]: all properties at one moment;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
 //! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
@@ -15,6 +15,7 @@ mod error;
 pub mod histogram;
 pub mod names;
 mod proxy;
+mod snapshot;
 pub mod stats;
 pub mod types;
 
@@ -23,3 +24,4 @@ pub use proxy::{
     EngineExited, EngineExitedArgs, EngineExitedStream, SchedulerProxy, StatsUpdated, StatsUpdatedArgs,
     StatsUpdatedStream,
 };
+pub use snapshot::Snapshot;

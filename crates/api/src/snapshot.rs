@@ -1,0 +1,134 @@
+//! All properties of the service at one moment.
+
+use std::collections::HashMap;
+
+use zbus::fdo::PropertiesProxy;
+use zbus::names::InterfaceName;
+use zbus::{Connection, OwnedVariant, Variant};
+
+use crate::Error;
+use crate::catalogue;
+use crate::details::{self, Details};
+use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use crate::types::{Reason, State};
+
+/// What the service shows.
+///
+/// Strings that a newer service may add to stay strings here; [`Self::known_state`] and [`Self::why`] read the known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The wish.
+    pub enabled: bool,
+    /// What runs, see [`State`].
+    pub state: String,
+    /// The mode in effect, or the one that will be.
+    pub mode: String,
+    /// What a person asked for.
+    pub requested_mode: String,
+    /// Why it is so, see [`Reason`].
+    pub reason: String,
+    /// Arguments of the reason.
+    pub reason_args: Details,
+    /// Preemption in effect, or as it will be.
+    pub preemption: bool,
+    /// Which engine decides.
+    pub engine: String,
+    /// Operations that the kernel names, empty if none.
+    pub kernel_ops: String,
+    /// The last failure, empty if none.
+    pub last_error: String,
+    /// Modes that can be asked for.
+    pub modes: Vec<String>,
+    /// Version of the service.
+    pub version: String,
+}
+
+impl Snapshot {
+    /// Reads all properties in one call.
+    pub async fn read(bus: &Connection) -> Result<Self, Error> {
+        let proxy = PropertiesProxy::builder(bus)
+            .destination(BUS_NAME)
+            .path(OBJECT_PATH)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await?;
+        let interface = InterfaceName::from_static_str_unchecked(INTERFACE);
+        let properties = proxy.get_all(interface).await.map_err(zbus::Error::from)?;
+        Ok(Self::from_properties(properties))
+    }
+
+    /// Takes what `GetAll` answered; what is missing stays empty.
+    #[must_use]
+    pub fn from_properties(mut properties: HashMap<String, OwnedVariant>) -> Self {
+        let mut take = |name: &str| properties.remove(name);
+        Self {
+            enabled: flag(take("Enabled")),
+            state: text(take("State")),
+            mode: text(take("Mode")),
+            requested_mode: text(take("RequestedMode")),
+            reason: text(take("Reason")),
+            reason_args: take("ReasonArgs")
+                .and_then(|value| HashMap::try_from(value).ok())
+                .map(|wire| details::from_wire(&wire))
+                .unwrap_or_default(),
+            preemption: flag(take("Preemption")),
+            engine: text(take("Engine")),
+            kernel_ops: text(take("KernelOps")),
+            last_error: text(take("LastError")),
+            modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
+            version: text(take("Version")),
+        }
+    }
+
+    /// The state, if this version knows it.
+    #[must_use]
+    pub fn known_state(&self) -> Option<State> {
+        self.state.parse().ok()
+    }
+
+    /// The reason as an English sentence; a reason of a newer service shows as its id.
+    #[must_use]
+    pub fn why(&self) -> String {
+        self.reason
+            .parse::<Reason>()
+            .map_or_else(|_| format!("{}.", self.reason), |reason| catalogue::text(reason, &self.reason_args))
+    }
+}
+
+fn text(value: Option<OwnedVariant>) -> String {
+    value.and_then(|value| String::try_from(value).ok()).unwrap_or_default()
+}
+
+fn flag(value: Option<OwnedVariant>) -> bool {
+    value.is_some_and(|value| matches!(&*value, Variant::Bool(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> OwnedVariant {
+        OwnedVariant::from(zbus::Str::from(text.to_owned()))
+    }
+
+    #[test]
+    fn properties_find_their_fields() {
+        let args = details::to_wire(&Details::from([("ops".into(), "lavd".into())]));
+        let snapshot = Snapshot::from_properties(HashMap::from([
+            ("State".to_owned(), string("foreign")),
+            ("Reason".to_owned(), string("foreign-scheduler")),
+            ("ReasonArgs".to_owned(), OwnedVariant::from(args)),
+            ("Enabled".to_owned(), OwnedVariant::from(true)),
+        ]));
+        assert_eq!((snapshot.known_state(), snapshot.enabled), (Some(State::Foreign), true));
+        assert!(snapshot.why().contains("lavd"), "{}", snapshot.why());
+        assert_eq!(snapshot.mode, "");
+    }
+
+    #[test]
+    fn newer_services_are_understood_as_far_as_possible() {
+        let properties = HashMap::from([("Reason".to_owned(), string("moon")), ("State".to_owned(), string("full"))]);
+        let snapshot = Snapshot::from_properties(properties);
+        assert_eq!((snapshot.known_state(), snapshot.why()), (None, "moon.".to_owned()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What can be typed.
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+const AFTER_HELP: &str = "\
+Examples:
+  scherzoctl enable                    turn Scherzo on, now and after every start
+  scherzoctl status                    what runs, and why
+  scherzoctl mode low-power            save energy
+  scherzoctl mode auto                 let Scherzo decide again
+  scherzoctl preemption off            interactive tasks wait for the end of a slice
+  scherzoctl monitor                   one line per second, until Ctrl-C
+  scherzoctl --json stats | jq .stats.nr_switches
+
+Exit codes:
+  0  done
+  1  failure
+  2  wrong usage, such as an unknown mode
+  3  the service is not reachable
+  4  not authorized
+  5  this kernel does not support it
+  6  another scheduler is in the way
+  7  the scheduler is not running
+  8  loading the scheduler failed
+  9  busy, try again
+
+With --json every document is an object whose \"schema\" is 1.";
+
+/// Show and control Scherzo, the CPU scheduler for the desktop.
+#[derive(Debug, Parser)]
+#[command(name = "scherzoctl", version, after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Talk to the session bus, where `scherzod --simulate` serves
+    #[arg(long, global = true)]
+    pub(crate) session: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what runs, and why
+    Status,
+    /// Turn Scherzo on; answers when the kernel has confirmed
+    Enable,
+    /// Turn Scherzo off and hand the machine back to the kernel's own scheduler
+    Disable,
+    /// Show or choose the mode
+    Mode {
+        /// auto, interactive, fifo or low-power
+        mode: Option<String>,
+    },
+    /// Show or choose whether interactive tasks may take a CPU from batch tasks at once
+    Preemption {
+        /// On or off
+        #[arg(value_enum)]
+        preemption: Option<Switch>,
+    },
+    /// Print the statistics since the scheduler was loaded
+    Stats,
+    /// Print one line per second, until Ctrl-C
+    Monitor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_follow_the_command() {
+        let options = Options::try_parse_from(["scherzoctl", "mode", "fifo", "--json"]).unwrap();
+        assert!(options.json && matches!(options.command, Command::Mode { mode: Some(mode) } if mode == "fifo"));
+    }
+}
