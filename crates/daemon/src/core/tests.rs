@@ -1,1 +1,542 @@
-//! Tests.
+//! Random histories against a small model of engine, kernel and clients; invariants after every event.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use scherzo_api::Error;
+use scherzo_api::types::{Mode, Reason, RequestedMode, State as Shown};
+use scherzo_wire::layout::WIRE_VERSION;
+use scherzo_wire::message::{ExitKind, FailKind};
+
+use super::phase::Phase;
+use super::*;
+
+const OURS: &str = "scherzo_test";
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What may happen next.
+#[derive(Clone, Debug)]
+enum Op {
+    Ask(Request),
+    PeerGone(u8),
+    EngineActs,
+    EngineFails(FailKind),
+    EngineEnds(ExitKind),
+    EngineBabbles,
+    EngineHangsUp,
+    EngineIsKilled,
+    ForeignComes,
+    ForeignGoes,
+    Degrade(bool),
+    Wait(u32),
+    Shutdown,
+}
+
+fn requests() -> impl Strategy<Value = Request> {
+    let peer = || (0u8..3).prop_map(|peer| format!(":1.{peer}"));
+    prop_oneof![
+        3 => any::<bool>().prop_map(Request::SetEnabled),
+        2 => (0usize..4).prop_map(|mode| Request::SetMode(RequestedMode::ALL[mode])),
+        1 => any::<bool>().prop_map(Request::SetPreemption),
+        1 => Just(Request::GetStats),
+        1 => Just(Request::GetWaitHistogram),
+        1 => peer().prop_map(Request::Subscribe),
+        1 => peer().prop_map(Request::Unsubscribe),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let fails = prop_oneof![
+        Just(FailKind::NotSupported),
+        Just(FailKind::MalformedBtf),
+        Just(FailKind::Permission),
+        Just(FailKind::Conflict),
+        Just(FailKind::Other),
+    ];
+    let exits =
+        prop_oneof![Just(ExitKind::Unloaded), Just(ExitKind::Kernel), Just(ExitKind::Error), Just(ExitKind::Stall)];
+    prop_oneof![
+        12 => requests().prop_map(Op::Ask),
+        1 => (0u8..3).prop_map(Op::PeerGone),
+        12 => Just(Op::EngineActs),
+        1 => fails.prop_map(Op::EngineFails),
+        1 => exits.prop_map(Op::EngineEnds),
+        1 => Just(Op::EngineBabbles),
+        1 => Just(Op::EngineHangsUp),
+        2 => Just(Op::EngineIsKilled),
+        1 => Just(Op::ForeignComes),
+        1 => Just(Op::ForeignGoes),
+        1 => any::<bool>().prop_map(Op::Degrade),
+        6 => (0u32..30_000).prop_map(Op::Wait),
+        1 => Just(Op::Shutdown),
+    ]
+}
+
+/// A pretended engine process.
+#[derive(Debug)]
+struct Process {
+    run: Run,
+    greeted: bool,
+    loaded: bool,
+    to_do: VecDeque<Action>,
+}
+
+/// Everything around the core.
+#[derive(Debug)]
+struct World {
+    state: State,
+    now: Time,
+    process: Option<Process>,
+    kernel: Kernel,
+    degraded: bool,
+    unanswered: BTreeSet<RequestId>,
+    answers: Vec<(RequestId, Result<(), Error>)>,
+    nr_requests: u64,
+    shown: Option<Published>,
+    stored: Wish,
+    noted: bool,
+    switching: Option<u32>,
+    watched: BTreeSet<String>,
+    exits: Vec<Reason>,
+    ended: bool,
+}
+
+impl World {
+    fn new(wish: Wish, kernel: Kernel) -> Self {
+        let (state, actions) = State::new(wish, kernel.clone(), false);
+        let mut world = Self {
+            state,
+            now: Time::ZERO,
+            process: None,
+            kernel,
+            degraded: false,
+            unanswered: BTreeSet::new(),
+            answers: Vec::new(),
+            nr_requests: 0,
+            shown: None,
+            stored: wish,
+            noted: false,
+            switching: None,
+            watched: BTreeSet::new(),
+            exits: Vec::new(),
+            ended: false,
+        };
+        world.perform(actions);
+        world
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Ask(request) => drop(self.ask(request)),
+            Op::PeerGone(peer) => {
+                let name = format!(":1.{peer}");
+                if self.watched.remove(&name) {
+                    self.happen(Event::PeerGone(name));
+                }
+            }
+            Op::EngineActs => self.engine_acts(),
+            Op::EngineFails(kind) => self.engine_says(EngineEvent::Failed { kind, text: "no".into() }),
+            Op::EngineEnds(kind) => {
+                if self.process.as_ref().is_some_and(|process| process.loaded) {
+                    self.kernel = Kernel::Idle;
+                }
+                self.engine_says(EngineEvent::Exited { kind, code: 1, text: "so".into() });
+            }
+            Op::EngineBabbles => self.engine_says(EngineEvent::Garbled("?".into())),
+            Op::EngineHangsUp => self.engine_says(EngineEvent::HungUp),
+            Op::EngineIsKilled => self.process_ends(Gone::Signal(9)),
+            Op::ForeignComes if self.kernel == Kernel::Idle => self.kernel = Kernel::Loaded { ops: "lavd".into() },
+            Op::ForeignGoes if self.kernel.foreign_ops().is_some() => self.kernel = Kernel::Idle,
+            Op::ForeignComes | Op::ForeignGoes => {}
+            Op::Degrade(degraded) => self.degraded = degraded,
+            Op::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
+            Op::Shutdown => self.happen(Event::Shutdown),
+        }
+        let kernel = self.kernel.clone();
+        self.happen(Event::Kernel(kernel));
+        self.check();
+    }
+
+    fn ask(&mut self, request: Request) -> RequestId {
+        let id = RequestId(self.nr_requests);
+        self.nr_requests += 1;
+        self.unanswered.insert(id);
+        self.happen(Event::Request { id, request });
+        id
+    }
+
+    fn answer(&self, id: RequestId) -> Option<&Result<(), Error>> {
+        self.answers.iter().find(|(answered, _)| *answered == id).map(|(_, result)| result)
+    }
+
+    fn engine_says(&mut self, event: EngineEvent) {
+        if let Some(run) = self.process.as_ref().map(|process| process.run) {
+            self.happen(Event::Engine { run, event });
+        }
+    }
+
+    /// A well-meaning engine takes its next step.
+    fn engine_acts(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if !process.greeted {
+            process.greeted = true;
+            return self.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION });
+        }
+        match process.to_do.pop_front() {
+            Some(Action::Load(..)) if self.kernel == Kernel::Idle => {
+                process.loaded = true;
+                self.kernel = Kernel::Loaded { ops: OURS.into() };
+                self.engine_says(EngineEvent::Loaded);
+            }
+            Some(Action::Load(..)) => {
+                self.engine_says(EngineEvent::Failed { kind: FailKind::Conflict, text: "taken".into() });
+                self.process_ends(Gone::Code(1));
+            }
+            Some(Action::Switch { seq, .. }) => {
+                self.switching = None;
+                self.engine_says(EngineEvent::Done { seq });
+            }
+            Some(Action::Refresh { seq, .. }) => self.engine_says(EngineEvent::Done { seq }),
+            Some(Action::Unload(_)) => {
+                self.engine_says(EngineEvent::Exited { kind: ExitKind::Unloaded, code: 0, text: String::new() });
+                self.process_ends(Gone::Code(0));
+            }
+            _ => {}
+        }
+    }
+
+    fn process_ends(&mut self, how: Gone) {
+        if let Some(event) = self.bury(how) {
+            self.happen(event);
+        }
+    }
+
+    fn bury(&mut self, how: Gone) -> Option<Event> {
+        let process = self.process.take()?;
+        if process.loaded && self.kernel.has_ours() {
+            self.kernel = Kernel::Idle;
+        }
+        self.switching = None;
+        Some(Event::Engine { run: process.run, event: EngineEvent::Gone(how) })
+    }
+
+    /// Lets time pass, waking the core whenever it wants.
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.state.next_wakeup().filter(|at| *at <= end) {
+            self.now = at;
+            self.happen(Event::Tick);
+        }
+        self.now = end;
+        self.happen(Event::Tick);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let actions = self.state.step(self.now, event);
+        self.perform(actions);
+    }
+
+    /// As the shell does it: what follows from an action comes after the actions that were decided before.
+    fn perform(&mut self, actions: Vec<Action>) {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
+            assert!(!self.ended, "after the end: {action:?}");
+            let follows = self.perform_one(action);
+            queue.extend(follows.into_iter().flat_map(|event| self.state.step(self.now, event)));
+        }
+    }
+
+    fn perform_one(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Reply { id, result } => {
+                assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
+                self.answers.push((id, result));
+            }
+            Action::ReplyStats(id) | Action::ReplyHistogram(id) => {
+                assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
+                self.answers.push((id, Ok(())));
+            }
+            Action::NoteSettings => self.noted = true,
+            Action::RestoreSettings => {
+                assert!(self.process.is_none(), "restored under a living engine");
+                self.noted = false;
+            }
+            Action::Spawn(run) => {
+                assert!(self.process.is_none(), "two engines");
+                assert!(self.noted, "nothing noted");
+                assert!(self.state.wish.enabled, "not wanted");
+                self.process = Some(Process { run, greeted: false, loaded: false, to_do: VecDeque::new() });
+            }
+            Action::Switch { seq, .. } => {
+                assert_eq!(self.switching, None, "two switches at once");
+                self.switching = Some(seq);
+                self.tell(action);
+            }
+            Action::Load(..) | Action::Refresh { .. } | Action::Unload(_) => self.tell(action),
+            Action::Kill(run) => {
+                if self.process.as_ref().is_some_and(|process| process.run == run) {
+                    return self.bury(Gone::Signal(9));
+                }
+            }
+            Action::ReadKernel => return Some(Event::Kernel(self.kernel.clone())),
+            Action::ReadHealth => return Some(Event::Health { degraded: self.degraded }),
+            Action::Persist(wish) => self.stored = wish,
+            Action::Publish(view) => {
+                assert_ne!(self.shown.as_ref(), Some(&view), "published without a change");
+                self.shown = Some(view);
+            }
+            Action::TellExit(fault) => self.exits.push(fault.reason),
+            Action::Watch(peer) => assert!(self.watched.insert(peer), "watched twice"),
+            Action::Unwatch(peer) => assert!(self.watched.remove(&peer), "not watched"),
+            Action::SendStats(peers) => {
+                assert!(!peers.is_empty() && peers.iter().all(|peer| self.watched.contains(peer)));
+            }
+            Action::Exit => {
+                assert!(self.process.is_none() && self.unanswered.is_empty());
+                self.ended = true;
+            }
+        }
+        None
+    }
+
+    fn tell(&mut self, action: Action) {
+        self.process.as_mut().expect("nobody to tell").to_do.push_back(action);
+    }
+
+    fn check(&self) {
+        let view = self.state.view();
+        assert_eq!(self.shown.as_ref(), Some(&view), "clients see something else");
+        let claims_to_run = matches!(view.state, Shown::Running | Shown::Degraded);
+        assert!(!claims_to_run || self.state.kernel.has_ours(), "{view:?} but {:?}", self.state.kernel);
+        assert!(view.state != Shown::Stopped || !view.enabled, "stopped although wanted");
+        assert!(view.state != Shown::Foreign || !view.kernel_ops.is_empty(), "a foreign scheduler without a name");
+        assert_eq!(self.noted, !matches!(self.state.phase, Phase::Idle), "settings are noted while they may differ");
+        assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
+        assert!(view.enabled || !self.stored.enabled, "stored as on");
+        let wakeup = self.state.next_wakeup();
+        assert!(wakeup.is_none_or(|at| at > self.now), "a wake-up in the past");
+        assert!(self.unanswered.is_empty() || wakeup.is_some(), "waiting for ever");
+    }
+
+    /// Everyone means well for a while.
+    fn calm_down(&mut self) {
+        for _ in 0..200 {
+            self.engine_acts();
+            self.wait(SECOND / 5);
+            let kernel = self.kernel.clone();
+            self.happen(Event::Kernel(kernel));
+            self.check();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_history_keeps_the_invariants(enabled: bool, ops in proptest::collection::vec(ops(), 0..120)) {
+        let mut world = World::new(Wish { enabled, ..Wish::default() }, Kernel::Idle);
+        for op in ops {
+            world.apply(op);
+            if world.ended {
+                return Ok(());
+            }
+        }
+        world.degraded = false;
+        world.apply(Op::ForeignGoes);
+        world.calm_down();
+        prop_assert!(world.unanswered.is_empty());
+        if !world.ended {
+            let enabling = world.ask(Request::SetEnabled(true));
+            world.calm_down();
+            prop_assert_eq!(world.answer(enabling), Some(&Ok(())));
+            prop_assert_eq!(world.state.view().state, Shown::Running);
+            prop_assert!(world.stored.enabled);
+            world.apply(Op::Shutdown);
+            world.calm_down();
+        }
+        prop_assert!(world.ended || world.process.is_none());
+    }
+
+    #[test]
+    fn a_refusal_changes_nothing(ops in proptest::collection::vec(ops(), 0..60), request in requests()) {
+        let mut world = World::new(Wish::default(), Kernel::Idle);
+        for op in ops {
+            world.apply(op);
+            if world.ended {
+                return Ok(());
+            }
+        }
+        let (before, stored) = (world.state.view(), world.stored);
+        let id = world.ask(request);
+        if let Some(Err(Error::Conflict(_) | Error::NotSupported(_) | Error::LimitReached(_))) = world.answer(id) {
+            prop_assert_eq!(world.state.view(), before);
+            prop_assert_eq!(world.stored, stored);
+        }
+    }
+}
+
+fn running() -> World {
+    let mut world = World::new(Wish { enabled: true, ..Wish::default() }, Kernel::Idle);
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    world
+}
+
+#[test]
+fn a_wish_is_fulfilled_at_the_start() {
+    assert_eq!(running().state.view().why.reason, Reason::Default);
+}
+
+#[test]
+fn nothing_is_answered_before_the_kernel_agrees() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.engine_acts();
+    assert_eq!((world.answer(id), world.state.view().state), (None, Shown::Starting));
+    world.engine_says(EngineEvent::Loaded);
+    assert_eq!(world.answer(id), None, "the engine alone does not count");
+    world.kernel = Kernel::Loaded { ops: OURS.into() };
+    world.wait(SECOND);
+    assert_eq!(world.answer(id), Some(&Ok(())));
+    assert!(world.stored.enabled);
+}
+
+#[test]
+fn a_killed_engine_is_back_within_two_seconds() {
+    let mut world = running();
+    world.apply(Op::EngineIsKilled);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::EngineKilled));
+    assert!(view.last_error.contains("signal 9"), "{}", view.last_error);
+    assert_eq!(world.exits, [Reason::EngineKilled]);
+    world.wait(SECOND);
+    for _ in 0..3 {
+        world.engine_acts();
+    }
+    assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn six_deaths_in_a_row_are_enough_until_someone_asks() {
+    let mut world = running();
+    for _ in 0..6 {
+        world.calm_down();
+        world.wait(SECOND * 60);
+        world.calm_down();
+        world.apply(Op::EngineIsKilled);
+    }
+    world.wait(SECOND * 600);
+    assert!(world.process.is_none());
+    assert!(world.state.view().last_error.contains("until you enable"), "{}", world.state.view().last_error);
+    let id = world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    assert_eq!(world.answer(id), Some(&Ok(())));
+}
+
+#[test]
+fn a_first_attempt_that_fails_leaves_it_off() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.apply(Op::EngineFails(FailKind::MalformedBtf));
+    world.apply(Op::EngineIsKilled);
+    assert!(matches!(world.answer(id), Some(Err(Error::NotSupported(_)))), "{:?}", world.answer(id));
+    let view = world.state.view();
+    assert_eq!((view.state, view.enabled), (Shown::Unsupported, false));
+    assert!(!world.stored.enabled);
+    world.wait(SECOND * 120);
+    assert!(world.process.is_none(), "not tried again");
+}
+
+#[test]
+fn a_foreign_scheduler_is_named_and_left_alone() {
+    let mut world = World::new(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
+    let id = world.ask(Request::SetEnabled(true));
+    let Some(Err(Error::Conflict(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    assert!(sentence.contains("lavd"));
+    assert_eq!(world.state.view().state, Shown::Foreign);
+    assert!(!world.state.view().enabled && world.process.is_none());
+}
+
+#[test]
+fn someone_who_unloads_through_the_kernel_is_obeyed() {
+    let mut world = running();
+    world.apply(Op::EngineEnds(ExitKind::Kernel));
+    world.apply(Op::EngineIsKilled);
+    world.wait(SECOND * 600);
+    assert_eq!(world.state.view().why.reason, Reason::KernelUnloaded);
+    assert!(world.process.is_none());
+}
+
+#[test]
+fn a_hanging_engine_is_given_up_in_time() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.wait(SECOND * 19);
+    assert!(matches!(world.answer(id), Some(Err(Error::LoadFailed(_)))), "{:?}", world.answer(id));
+}
+
+#[test]
+fn a_switch_is_answered_by_the_engine_or_not_at_all() {
+    let mut world = running();
+    let id = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!((world.answer(id), world.state.view().choice.mode), (None, Mode::Interactive));
+    world.engine_acts();
+    assert_eq!((world.answer(id), world.state.view().choice.mode), (Some(&Ok(())), Mode::Fifo));
+    let again = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!(world.answer(again), Some(&Ok(())), "nothing to do");
+    let stuck = world.ask(Request::SetMode(RequestedMode::Auto));
+    world.wait(SECOND * 6);
+    assert!(matches!(world.answer(stuck), Some(Err(Error::Busy(_)))));
+    world.engine_acts();
+    assert_eq!(world.state.view().choice.mode, Mode::Interactive, "it switches once it is back");
+}
+
+#[test]
+fn degraded_shows_and_passes() {
+    let mut world = running();
+    world.degraded = true;
+    world.wait(SECOND);
+    assert_eq!(world.state.view().state, Shown::Degraded);
+    world.degraded = false;
+    world.wait(SECOND);
+    assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn a_leftover_scheduler_is_waited_for() {
+    let mut world = World::new(Wish { enabled: true, ..Wish::default() }, Kernel::Loaded { ops: OURS.into() });
+    world.noted = true;
+    world.wait(SECOND);
+    assert!(world.process.is_none());
+    world.kernel = Kernel::Idle;
+    world.wait(SECOND);
+    assert!(world.process.is_some());
+}
+
+#[test]
+fn statistics_are_asked_for_once_however_many_ask() {
+    let mut world = running();
+    let first = world.ask(Request::GetStats);
+    let second = world.ask(Request::GetStats);
+    assert_eq!(world.process.as_ref().unwrap().to_do.len(), 1);
+    assert_eq!(world.answer(first), None);
+    world.engine_acts();
+    assert!(world.answer(first).is_some() && world.answer(second).is_some());
+}
+
+#[test]
+fn statistics_of_a_silent_engine_come_all_the_same() {
+    let mut world = running();
+    let id = world.ask(Request::GetStats);
+    world.wait(SECOND);
+    assert_eq!(world.answer(id), Some(&Ok(())));
+}
+
+#[test]
+fn other_versions_are_refused() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION + 1 });
+    let Some(Err(Error::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    assert!(sentence.contains("versions"), "{sentence}");
+}
