@@ -3,10 +3,17 @@
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
+use crate::namespace;
 use crate::progress;
+
+/// Artefacts that were not used for so long are removed when a new one of their kind is made.
+const FORGOTTEN: Duration = Duration::from_hours(30 * 24);
+/// A dash and 16 hexadecimal digits.
+const HASH_SUFFIX_LENGTH: usize = 17;
 
 /// A directory of finished artefacts. Each is built under a temporary name and renamed when complete.
 #[derive(Debug, Clone)]
@@ -38,14 +45,30 @@ impl Cache {
     pub fn artefact(&self, kind: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let path = self.path(&format!("{kind}-{:016x}", hash(recipe)));
         let _lock = self.lock(kind)?;
-        if path.exists() {
-            return Ok(path);
+        if !path.exists() {
+            let partial = self.path(&format!("{kind}.partial"));
+            namespace::remove(&partial)?;
+            make(&partial)?;
+            fs::rename(&partial, &path).with_context(|| format!("cannot complete {}", path.display()))?;
+            self.remove_forgotten(kind)?;
         }
-        let partial = self.path(&format!("{kind}.partial"));
-        remove(&partial)?;
-        make(&partial)?;
-        fs::rename(&partial, &path).with_context(|| format!("cannot complete {}", path.display()))?;
+        // Marks the artefact as in use.
+        File::open(&path)?.set_modified(SystemTime::now())?;
         Ok(path)
+    }
+
+    /// Removes artefacts of older recipes that no checkout has used for long.
+    fn remove_forgotten(&self, kind: &str) -> Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let is_artefact = |name: &str| name.strip_prefix(kind).is_some_and(|hash| hash.len() == HASH_SUFFIX_LENGTH);
+            let unused = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if entry.file_name().to_str().is_some_and(is_artefact) && unused > FORGOTTEN {
+                progress::say(&format!("removing {}, unused for long", entry.path().display()));
+                namespace::remove(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// An exclusive lock, waited for aloud, that lasts as long as the returned file is open.
@@ -68,17 +91,6 @@ fn location() -> Result<PathBuf> {
     match set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))) {
         Some(base) => Ok(base.join("scherzo")),
         None => bail!("no place for a cache: set SCHERZO_CACHE or HOME"),
-    }
-}
-
-/// Removes a file or a whole tree; what is not there is fine.
-fn remove(path: &Path) -> Result<()> {
-    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match gone {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove the unfinished {}", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -106,6 +118,21 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn only_what_was_not_used_for_long_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let make =
+            |kind: &str, recipe: &str| cache.artefact(kind, recipe, |path| Ok(fs::write(path, recipe)?)).unwrap();
+        let (old, recent, other) = (make("thing", "old"), make("thing", "recent"), make("thing-else", "old"));
+        for path in [&old, &other] {
+            let long_ago = SystemTime::now() - 2 * FORGOTTEN;
+            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        make("thing", "new");
+        assert_eq!([old, recent, other].map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod harness;
 pub mod image;
 pub mod kernels;
 pub mod measure;
+pub mod namespace;
 pub mod product;
 pub mod progress;
 pub mod protocol;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::Cache;
 use crate::kernels;
+use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
 
 /// Everything that compiles, tests and emulates.
@@ -137,7 +138,7 @@ fn bootstrap(dir: &Path, packages: &[&str]) -> Result<()> {
         let mut text = String::new();
         log.read_to_string(&mut text).map(|_| text)
     });
-    let mut unpack = namespace(&["--user", "--map-root-user", "--map-auto"]);
+    let mut unpack = namespace::command();
     unpack.args(["tar", "-x", "--numeric-owner", "-C"]).arg(dir).stdin(stream);
     let unpacked = run(&mut unpack);
     let status = make.wait()?;
@@ -158,7 +159,7 @@ impl Root {
     /// It ends, with everything that it started, when the thread that spawns it ends: spawn from a thread that stays.
     #[must_use]
     pub fn command(&self, binds: &[Bind], program: &str) -> Command {
-        let mut command = namespace(&["--user", "--map-root-user", "--map-auto"]);
+        let mut command = namespace::command();
         command.args(["sh", "-euc", &self.entry(binds), "sh", program]);
         command.env_clear();
         command.envs([
@@ -192,23 +193,6 @@ impl Root {
         let lines = [enter, system.to_owned()].into_iter().chain(binds.iter().map(bind)).chain([become_it]);
         lines.collect::<Vec<_>>().join("\n")
     }
-}
-
-/// `unshare` into new namespaces whose processes all end with it, and it with the thread that spawned it. Ordinary users
-/// get a user namespace too, in which they are root.
-fn namespace(user: &[&str]) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]);
-    if !is_root() {
-        command.args(user);
-    }
-    command
-}
-
-/// Whether this process may do everything.
-#[must_use]
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Single quotes for the shell.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::roots::is_root;
+use crate::namespace::is_root;
 
 /// What a command printed and how it ended.
 #[derive(Debug, Clone, Default)]

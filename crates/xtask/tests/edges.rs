@@ -1,0 +1,70 @@
+//! Who may depend on whom. The lines of this table are the architecture; `docs/architecture.md` explains them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A crate, and what must appear nowhere in the tree of what it is built from.
+const FORBIDDEN_IN_TREE: &[(&str, &[&str])] = &[
+    ("scherzo-wire", &["libbpf-rs", "libbpf-sys", "zbus", "tokio"]),
+    ("scherzo-engine", &["tokio", "zbus", "gtk4", "libadwaita"]),
+    ("scherzo-api", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("scherzo-daemon", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("scherzo-ctl", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("xtask", &["libbpf-sys", "libelf-sys", "openssl-sys", "zbus", "tokio"]),
+];
+
+/// A crate, and what it must not name itself, though something that it names may.
+const FORBIDDEN_DIRECTLY: &[(&str, &[&str])] = &[("scherzo-engine", &["serde"])];
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// Package names and what they are built from, tests and build scripts left out.
+fn edges() -> Edges {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let arguments =
+        ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform=x86_64-unknown-linux-gnu"];
+    let output = Command::new(cargo).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let packages = list(&metadata["packages"]);
+    let names: BTreeMap<_, _> = packages.iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+    let is_normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+    let mut edges = Edges::new();
+    for node in list(&metadata["resolve"]["nodes"]) {
+        let deps = list(&node["deps"]).into_iter().filter(is_normal).map(|dep| names[&text(&dep["pkg"])].clone());
+        edges.entry(names[&text(&node["id"])].clone()).or_default().extend(deps);
+    }
+    edges
+}
+
+fn tree<'a>(edges: &'a Edges, of: &'a str, seen: &mut BTreeSet<&'a str>) {
+    for dependency in &edges[of] {
+        if seen.insert(dependency) {
+            tree(edges, dependency, seen);
+        }
+    }
+}
+
+#[test]
+fn nobody_depends_on_what_the_architecture_forbids() {
+    let edges = edges();
+    for (package, forbidden) in FORBIDDEN_IN_TREE {
+        let mut seen = BTreeSet::new();
+        tree(&edges, package, &mut seen);
+        let found: Vec<_> = forbidden.iter().filter(|name| seen.contains(*name)).collect();
+        assert!(found.is_empty(), "{package} is built from {found:?}");
+    }
+    for (package, forbidden) in FORBIDDEN_DIRECTLY {
+        let found: Vec<_> = forbidden.iter().filter(|name| edges[*package].contains(**name)).collect();
+        assert!(found.is_empty(), "{package} names {found:?}");
+    }
+}
+
+#[test]
+fn the_policy_is_built_from_nothing() {
+    assert_eq!(edges()["scherzo-policy"], BTreeSet::new());
+}
