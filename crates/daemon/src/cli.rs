@@ -102,7 +102,8 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
     serve(Parts { root, engine, bus, inputs }, inbox, authorizer).await
 }
 
-async fn serve<E: Engine>(
+/// Serves on the bus of `parts` until told to end, and returns the exit code.
+pub async fn serve<E: Engine>(
     parts: Parts<E>,
     inbox: mpsc::Receiver<Input>,
     authorizer: Polkit,

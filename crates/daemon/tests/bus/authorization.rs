@@ -1,0 +1,133 @@
+//! Who may: a pretended polkit on the same bus says.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use scherzo_api::Error;
+use scherzo_api::names::{ACTION_SET_ENABLED, ACTION_SET_MODE};
+use tokio::time::timeout;
+use zbus::{Connection, OwnedVariant};
+
+use crate::support::{Client, Stage};
+
+#[derive(Clone, Copy)]
+enum Verdict {
+    Yes,
+    No,
+    AfterPassword,
+    /// The person is thinking.
+    Never,
+}
+
+struct Polkit {
+    verdict: Arc<Mutex<Verdict>>,
+    asked: Arc<Mutex<Vec<(String, u32)>>>,
+}
+
+#[zbus::interface(name = "org.freedesktop.PolicyKit1.Authority")]
+impl Polkit {
+    async fn check_authorization(
+        &self,
+        subject: (String, HashMap<String, OwnedVariant>),
+        action: String,
+        details: HashMap<String, String>,
+        flags: u32,
+        cancellation: String,
+    ) -> ((bool, bool, HashMap<String, String>),) {
+        assert_eq!((subject.0.as_str(), details.len(), cancellation.as_str()), ("system-bus-name", 0, ""));
+        self.asked.lock().unwrap().push((action, flags));
+        let verdict = *self.verdict.lock().unwrap();
+        match verdict {
+            Verdict::Yes => ((true, false, HashMap::new()),),
+            Verdict::No => ((false, false, HashMap::new()),),
+            Verdict::AfterPassword => ((false, true, HashMap::new()),),
+            Verdict::Never => std::future::pending().await,
+        }
+    }
+}
+
+struct Authority {
+    verdict: Arc<Mutex<Verdict>>,
+    asked: Arc<Mutex<Vec<(String, u32)>>>,
+    _bus: Connection,
+}
+
+impl Authority {
+    async fn appear(stage: &Stage) -> Self {
+        let (verdict, asked) = (Arc::new(Mutex::new(Verdict::Yes)), Arc::default());
+        let polkit = Polkit { verdict: Arc::clone(&verdict), asked: Arc::clone(&asked) };
+        let bus = zbus::connection::Builder::address(stage.address.as_str())
+            .serve_at("/org/freedesktop/PolicyKit1/Authority", polkit)
+            .name("org.freedesktop.PolicyKit1")
+            .build()
+            .await
+            .unwrap();
+        Self { verdict, asked, _bus: bus }
+    }
+
+    fn say(&self, verdict: Verdict) {
+        *self.verdict.lock().unwrap() = verdict;
+    }
+}
+
+#[tokio::test]
+async fn polkit_decides_and_reading_is_free() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    client.scheduler.set_mode("fifo").await.unwrap();
+    client.scheduler.set_preemption(false).await.unwrap();
+    let interactive = 1;
+    let expected = [ACTION_SET_ENABLED, ACTION_SET_MODE, ACTION_SET_MODE].map(|id| (id.to_owned(), interactive));
+    assert_eq!(*polkit.asked.lock().unwrap(), expected);
+
+    polkit.say(Verdict::No);
+    let before = client.snapshot().await;
+    assert!(matches!(client.scheduler.set_enabled(false).await, Err(Error::AccessDenied(_))));
+    assert!(matches!(client.scheduler.set_mode("auto").await, Err(Error::AccessDenied(_))));
+    client.scheduler.get_stats().await.unwrap();
+    client.scheduler.subscribe().await.unwrap();
+    assert_eq!(client.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn a_password_is_asked_for_only_where_the_caller_allows_it() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    polkit.say(Verdict::AfterPassword);
+    // A plain call, as from `busctl --allow-interactive-authorization=no`.
+    let refused = Error::from(client.scheduler.inner().call_method("SetEnabled", &true).await.unwrap_err());
+    assert!(matches!(refused, Error::InteractiveAuthorizationRequired(_)), "{refused:?}");
+    let refused = client.scheduler.set_enabled(true).await.unwrap_err();
+    assert!(matches!(refused, Error::AccessDenied(_)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_person_who_thinks_blocks_nobody() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let (slow, quick) = (Client::new(&stage).await, Client::new(&stage).await);
+    polkit.say(Verdict::Never);
+    let thinking = tokio::spawn(async move { slow.scheduler.set_enabled(true).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    polkit.say(Verdict::Yes);
+    timeout(Duration::from_secs(2), quick.scheduler.set_mode("fifo")).await.unwrap().unwrap();
+    assert_eq!(quick.snapshot().await.state, "stopped");
+    assert!(!thinking.is_finished());
+    thinking.abort();
+}
+
+#[tokio::test]
+async fn without_polkit_only_the_trusted_user_may() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    let refused = client.scheduler.set_enabled(true).await.unwrap_err();
+    assert!(matches!(&refused, Error::AccessDenied(text) if text.contains("polkit")), "{refused:?}");
+}

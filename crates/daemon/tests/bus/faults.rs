@@ -1,0 +1,113 @@
+//! What goes wrong: dead and silent engines, kernels without sched_ext, other schedulers.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use rustix::process::Signal;
+use scherzo_api::Error;
+use tokio::time::timeout;
+
+use crate::support::{Client, PATIENCE, Stage, eventually, read};
+
+const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
+
+#[tokio::test]
+async fn a_killed_engine_is_told_and_brought_back() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let mut exits = client.scheduler.receive_engine_exited().await.unwrap();
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert!(stage.file("run/scherzo/restore.toml").exists());
+    // The real engine clears it; killed, it cannot put it back.
+    std::fs::write(stage.file(SYSCTL), "0\n").unwrap();
+
+    daemon.signal(Signal::USR1);
+    let exit = timeout(PATIENCE, exits.next()).await.unwrap().unwrap();
+    assert_eq!(exit.args().unwrap().reason(), "engine-killed");
+    eventually("the setting is restored", async || read(stage.file(SYSCTL)) == "1").await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str()), ("fallback", "engine-killed"));
+    assert!(now.last_error.contains("signal 9"), "{}", now.last_error);
+
+    client.wait_for_state("running").await;
+    assert_eq!(stage.kernel().enable_seq, 2);
+    assert!(client.snapshot().await.last_error.contains("signal 9"), "what happened stays told");
+}
+
+#[tokio::test]
+async fn turning_on_does_not_wait_for_the_next_attempt() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    daemon.signal(Signal::USR1);
+    client.wait_for_state("fallback").await;
+    timeout(Duration::from_millis(800), client.scheduler.set_enabled(true)).await.unwrap().unwrap();
+    assert_eq!(client.snapshot().await.state, "running");
+}
+
+#[tokio::test]
+async fn a_killed_daemon_leaves_a_note_that_the_next_one_heeds() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    std::fs::write(stage.file(SYSCTL), "0\n").unwrap();
+    daemon.signal(Signal::KILL);
+    daemon.end();
+    // The engine notices, and the kernel takes over.
+    stage.tree().unload().unwrap();
+
+    let _daemon = stage.serve(&[]).await;
+    eventually("the setting is restored", async || read(stage.file(SYSCTL)) == "1").await;
+    client.wait_for_state("running").await;
+}
+
+#[tokio::test]
+async fn a_silent_engine_shows_as_degraded() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    daemon.signal(Signal::USR2);
+    client.wait_for_state("degraded").await;
+    assert_eq!(client.snapshot().await.reason, "user-space-silent");
+    assert!(!client.scheduler.get_stats().await.unwrap().is_empty(), "statistics come all the same");
+    let refused = client.scheduler.set_mode("fifo").await.unwrap_err();
+    assert!(matches!(refused, Error::Busy(_)), "{refused:?}");
+
+    daemon.signal(Signal::USR2);
+    client.wait_for_state("running").await;
+    assert_eq!(client.snapshot().await.mode, "fifo", "the choice takes effect once the engine is back");
+    assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+#[tokio::test]
+async fn a_foreign_scheduler_is_named_and_left_alone() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    stage.tree().load("lavd_1.0").unwrap();
+    let refused = client.scheduler.set_enabled(true).await.unwrap_err();
+    assert!(matches!(&refused, Error::Conflict(text) if text.contains("lavd_1.0")), "{refused:?}");
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.kernel_ops.as_str(), now.enabled), ("foreign", "lavd_1.0", false));
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(stage.kernel().ops.as_deref(), Some("lavd_1.0"));
+
+    stage.tree().unload().unwrap();
+    client.scheduler.set_enabled(true).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kernel_without_sched_ext_is_said_so() {
+    let stage = Stage::bare();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str()), ("unsupported", "no-sched-ext"));
+    let refused = client.scheduler.set_enabled(true).await.unwrap_err();
+    assert!(matches!(&refused, Error::NotSupported(text) if text.contains("CONFIG_SCHED_CLASS_EXT")), "{refused:?}");
+    assert!(!client.snapshot().await.enabled);
+}

@@ -1,0 +1,11 @@
+//! The real daemon on a private bus, with a simulated engine: every member, as clients meet it.
+
+// A test may end where something else than expected comes.
+#![allow(clippy::unwrap_used)]
+
+mod authorization;
+mod contract;
+mod faults;
+mod service;
+mod statistics;
+mod support;

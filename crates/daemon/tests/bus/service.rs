@@ -1,0 +1,121 @@
+//! Turning on and off, choosing, and what survives.
+
+use rustix::process::Signal;
+use scherzo_api::Error;
+use scherzo_api::types::RequestedMode;
+
+use crate::support::{Client, Stage, read};
+
+#[tokio::test]
+async fn on_and_off_follow_the_kernel() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let states = client.record_states().await;
+    assert_eq!(client.snapshot().await.state, "stopped");
+
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(stage.kernel().ops.as_deref(), Some("scherzo_simulated"));
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str(), now.enabled), ("running", "default", true));
+    assert_eq!(now.kernel_ops, "scherzo_simulated");
+
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(stage.kernel().enable_seq, 1, "turning on twice is turning on once");
+
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(stage.kernel().ops, None);
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(states.await.unwrap(), ["starting", "running", "stopped"]);
+}
+
+#[tokio::test]
+async fn a_mode_change_does_not_load_anew() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    for mode in ["fifo", "low-power", "interactive", "interactive"] {
+        client.scheduler.set_mode(mode).await.unwrap();
+        let now = client.snapshot().await;
+        assert_eq!((now.mode.as_str(), now.requested_mode.as_str(), now.reason.as_str()), (mode, mode, "choice"));
+    }
+    client.scheduler.set_preemption(false).await.unwrap();
+    assert!(!client.snapshot().await.preemption);
+    client.scheduler.set_mode("auto").await.unwrap();
+    let now = client.snapshot().await;
+    assert_eq!(
+        (now.mode.as_str(), now.requested_mode.as_str(), now.reason.as_str()),
+        ("interactive", "auto", "default")
+    );
+    assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+#[tokio::test]
+async fn wishes_are_recorded_while_off_and_survive_a_restart() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_mode("low-power").await.unwrap();
+    client.scheduler.set_preemption(false).await.unwrap();
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.mode.as_str(), now.preemption), ("stopped", "low-power", false));
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(client.snapshot().await.mode, "low-power");
+
+    daemon.signal(Signal::TERM);
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(stage.kernel().ops, None, "ending unloads");
+
+    let _daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    let now = client.snapshot().await;
+    assert_eq!((now.enabled, now.mode.as_str(), now.preemption), (true, "low-power", false));
+}
+
+#[tokio::test]
+async fn a_damaged_state_file_is_named_and_replaced_by_defaults() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.file("var/lib/scherzo")).unwrap();
+    std::fs::write(stage.file("var/lib/scherzo/state.toml"), "enabled = true\nmode = fast\n").unwrap();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.requested_mode.as_str()), ("stopped", "auto"));
+    client.scheduler.set_mode("fifo").await.unwrap();
+    assert!(read(stage.file("var/lib/scherzo/state.toml")).contains("mode = \"fifo\""));
+    daemon.signal(Signal::TERM);
+    let (_, log) = daemon.end();
+    assert!(log.contains("state.toml:2"), "{log}");
+}
+
+#[tokio::test]
+async fn bad_arguments_get_named_errors_and_change_nothing() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let before = client.snapshot().await;
+    let refused = client.scheduler.set_mode("turbo").await.unwrap_err();
+    assert!(matches!(&refused, Error::InvalidMode(text) if text.contains("turbo")), "{refused:?}");
+    let wrong = client.scheduler.inner().call_method("SetMode", &true).await.unwrap_err();
+    assert!(
+        matches!(&wrong, zbus::Error::FDO(error) if matches!(**error, zbus::fdo::Error::InvalidArgs(_))),
+        "{wrong:?}"
+    );
+    assert_eq!(client.snapshot().await, before);
+    assert_eq!(before.modes, RequestedMode::ALL.map(RequestedMode::name));
+}
+
+#[tokio::test]
+async fn a_second_daemon_leaves_the_first_alone() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    let (code, log) = stage.spawn(&[]).end();
+    assert_eq!(code, Some(3), "{log}");
+    assert!(log.contains("another scherzod already serves org.scherzo.Scheduler1"), "{log}");
+    assert_eq!(client.snapshot().await.state, "running");
+    assert_eq!(stage.kernel().enable_seq, 1);
+}

@@ -1,0 +1,194 @@
+//! A private bus, the real daemon on it with a simulated engine, and clients.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use rustix::process::{Pid, Signal, kill_process};
+use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
+use scherzo_api::{SchedulerProxy, Snapshot};
+use scherzo_daemon::engine::simulated::Tree;
+use scherzo_host::{Root, SchedExt};
+use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::fdo::{DBusProxy, PropertiesProxy};
+use zbus::names::BusName;
+use zbus::proxy::CacheProperties;
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+const BUS_CONFIG: &str = r#"<busconfig>
+  <listen>unix:tmpdir=/tmp</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <allow own="*"/>
+    <allow send_type="method_call"/><allow send_type="signal"/>
+    <allow send_type="method_return"/><allow send_type="error"/>
+    <allow receive_type="method_call"/><allow receive_type="signal"/>
+    <allow receive_type="method_return"/><allow receive_type="error"/>
+  </policy>
+</busconfig>"#;
+
+/// A process that ends with its owner.
+pub struct Process(Child);
+
+impl Process {
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Waits for its end: exit code and what it wrote to standard error.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let started = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(started.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.0.wait().unwrap().code(), text)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A bus and a pretended kernel, nobody on it yet.
+pub struct Stage {
+    pub address: String,
+    pub directory: tempfile::TempDir,
+    _bus: Process,
+}
+
+impl Stage {
+    /// With the files of a kernel that has sched_ext.
+    pub fn new() -> Self {
+        let stage = Self::bare();
+        Tree::plant(stage.root()).unwrap();
+        stage
+    }
+
+    /// With a kernel that has no sched_ext.
+    pub fn bare() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("bus.conf");
+        std::fs::write(&config, BUS_CONFIG).unwrap();
+        let mut bus = Command::new("dbus-daemon")
+            .arg(format!("--config-file={}", config.display()))
+            .args(["--nofork", "--print-address=1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dbus-daemon must be installed");
+        let mut address = String::new();
+        BufReader::new(bus.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { address: address.trim().to_owned(), directory, _bus: Process(bus) }
+    }
+
+    pub fn root(&self) -> Root {
+        Root::new(self.directory.path())
+    }
+
+    pub fn tree(&self) -> Tree {
+        Tree::at(self.root())
+    }
+
+    pub fn file(&self, relative: &str) -> std::path::PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    /// What the pretended kernel says.
+    pub fn kernel(&self) -> SchedExt {
+        SchedExt::read(&self.root()).unwrap().unwrap()
+    }
+
+    pub async fn connect(&self) -> Connection {
+        Builder::address(self.address.as_str()).build().await.unwrap()
+    }
+
+    /// Starts the daemon without waiting for it.
+    pub fn spawn(&self, options: &[&str]) -> Process {
+        let child = Command::new(env!("CARGO_BIN_EXE_scherzod"))
+            .args(["--simulate", "--address", &self.address, "--simulate-root"])
+            .arg(self.directory.path())
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Process(child)
+    }
+
+    /// Starts the daemon and waits until it serves.
+    pub async fn serve(&self, options: &[&str]) -> Process {
+        let daemon = self.spawn(options);
+        let bus = self.connect().await;
+        let proxy = DBusProxy::new(&bus).await.unwrap();
+        let served = async || proxy.name_has_owner(BusName::from_static_str(BUS_NAME).unwrap()).await.unwrap();
+        eventually("the service has its name", served).await;
+        daemon
+    }
+}
+
+/// A client of the service.
+pub struct Client {
+    pub bus: Connection,
+    pub scheduler: SchedulerProxy<'static>,
+}
+
+impl Client {
+    pub async fn new(stage: &Stage) -> Self {
+        let bus = stage.connect().await;
+        let scheduler = SchedulerProxy::builder(&bus).cache_properties(CacheProperties::No).build().await.unwrap();
+        Self { bus, scheduler }
+    }
+
+    pub async fn snapshot(&self) -> Snapshot {
+        Snapshot::read(&self.bus).await.unwrap()
+    }
+
+    pub async fn wait_for_state(&self, wanted: &str) {
+        eventually(wanted, async || self.snapshot().await.state == wanted).await;
+    }
+
+    /// Records every `State` that `PropertiesChanged` tells from now on.
+    pub async fn record_states(&self) -> tokio::task::JoinHandle<Vec<String>> {
+        let properties =
+            PropertiesProxy::builder(&self.bus).destination(BUS_NAME).path(OBJECT_PATH).build().await.unwrap();
+        let mut changes = properties.receive_properties_changed().await.unwrap();
+        tokio::spawn(async move {
+            let mut states = Vec::new();
+            while let Some(change) = changes.next().await {
+                let arguments = change.args().unwrap();
+                if let Some(state) = arguments.changed_properties().get("State") {
+                    states.push(String::try_from(state.try_clone().unwrap()).unwrap());
+                }
+                if states.last().is_some_and(|state| state == "stopped") {
+                    break;
+                }
+            }
+            states
+        })
+    }
+}
+
+/// Asks until the answer is yes.
+pub async fn eventually(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !done().await {
+        assert!(started.elapsed() < PATIENCE, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap().trim().to_owned()
+}
