@@ -25,9 +25,9 @@ fn edges() -> Edges {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments =
         ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform=x86_64-unknown-linux-gnu"];
-    let output = Command::new(cargo).args(arguments).output().unwrap();
+    let output = Command::new(cargo).args(arguments).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let packages = list(&metadata["packages"]);
