@@ -16,7 +16,7 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
             output::document(document(None));
         } else {
             output::line(
-                "The Scherzo service is not running, so the kernel's own scheduler is at work.\n\
+                "The Scherzo service is not running, so Scherzo schedules nothing.\n\
                  `scherzoctl enable` starts it and turns Scherzo on.",
             );
         }

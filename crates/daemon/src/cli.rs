@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Parser;
 use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
 use scherzo_host::Root;
@@ -119,10 +119,7 @@ pub async fn serve<E: Engine>(
             error!("another scherzod already serves {BUS_NAME} on this bus; stop it first, or leave it to its work");
             return Ok(ExitCode::from(EXIT_NAME_TAKEN));
         }
-        Err(problem) => {
-            let advice = format!("may not own {BUS_NAME}; run as root with the bus policy installed");
-            return Err(problem).context(advice);
-        }
+        Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
     await_the_end(&bus, inputs)?;
     shell.run(inbox).await;

@@ -74,6 +74,7 @@ impl State {
             Request::GetStats => {
                 self.loaded()?;
                 self.wait(id, Want::Statistics, REFRESH_LIMIT);
+                self.act(Action::ReadHealth);
                 self.ask_to_refresh();
             }
             Request::GetWaitHistogram => {

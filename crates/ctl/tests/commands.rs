@@ -1,0 +1,194 @@
+//! The real `scherzoctl` against the real service with a simulated engine: what it prints, and its exit codes.
+
+// A test may end where something else than expected comes.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use scherzo_daemon::authorize::Polkit;
+use scherzo_daemon::cli::serve;
+use scherzo_daemon::engine::simulated::{Simulated, Tree};
+use scherzo_daemon::shell::{NR_INPUTS, Parts};
+use scherzo_host::Root;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+const BUS_CONFIG: &str = r#"<busconfig>
+  <listen>unix:tmpdir=/tmp</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/><allow own="*"/>
+    <allow send_type="method_call"/><allow send_type="signal"/>
+    <allow send_type="method_return"/><allow send_type="error"/>
+    <allow receive_type="method_call"/><allow receive_type="signal"/>
+    <allow receive_type="method_return"/><allow receive_type="error"/>
+  </policy>
+</busconfig>"#;
+
+struct Bus {
+    process: Child,
+    address: String,
+    directory: tempfile::TempDir,
+}
+
+impl Bus {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("bus.conf");
+        std::fs::write(&config, BUS_CONFIG).unwrap();
+        let mut process = Command::new("dbus-daemon")
+            .arg(format!("--config-file={}", config.display()))
+            .args(["--nofork", "--print-address=1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dbus-daemon must be installed");
+        let mut address = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { process, address: address.trim().to_owned(), directory }
+    }
+
+    fn root(&self) -> Root {
+        Root::new(self.directory.path())
+    }
+
+    /// Serves in the background until the test ends.
+    async fn serve(&self, trusted_uid: Option<u32>) {
+        let (inputs, inbox) = mpsc::channel(NR_INPUTS);
+        let bus = zbus::connection::Builder::address(self.address.as_str()).build().await.unwrap();
+        let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
+        let parts = Parts { root: self.root(), engine, bus, inputs };
+        tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
+        while self.ctl(&["status"]).await.code == 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn ctl(&self, arguments: &[&str]) -> Said {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
+        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", &self.address).env("NO_COLOR", "1");
+        let output = command.output().await.unwrap();
+        Said {
+            code: output.status.code().unwrap(),
+            text: String::from_utf8(output.stdout).unwrap(),
+            complaint: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[derive(Debug)]
+struct Said {
+    code: i32,
+    text: String,
+    complaint: String,
+}
+
+impl Said {
+    /// Success without complaint.
+    fn plainly(self) -> String {
+        assert!(self.code == 0 && self.complaint.is_empty(), "{self:?}");
+        self.text
+    }
+
+    fn json(self) -> Value {
+        let document: Value = serde_json::from_str(&self.plainly()).unwrap();
+        assert_eq!(document["schema"], 1);
+        document
+    }
+
+    /// One sentence that holds `part`, and this exit code.
+    fn refused(&self, code: i32, part: &str) {
+        assert!(self.code == code && self.complaint.contains(part), "{self:?}");
+        assert_eq!(self.complaint.lines().count(), 1, "{self:?}");
+    }
+}
+
+fn own_uid() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").ok().map(|process| process.uid())
+}
+
+#[tokio::test]
+async fn a_session_as_a_person_types_it() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    assert!(bus.ctl(&["status"]).await.plainly().starts_with("Scherzo is turned off"));
+    assert_eq!(bus.ctl(&["enable"]).await.plainly(), "Scherzo is running in interactive mode, preemption on.\n");
+    assert_eq!(bus.ctl(&["mode"]).await.plainly(), "interactive (chosen automatically)\n");
+    assert_eq!(bus.ctl(&["mode", "fifo"]).await.plainly(), "Scherzo is running in fifo mode, preemption on.\n");
+    bus.ctl(&["preemption", "off"]).await.plainly();
+    assert_eq!(bus.ctl(&["preemption"]).await.plainly(), "off\n");
+    let status = bus.ctl(&["--json", "status"]).await.json();
+    assert_eq!(
+        (&status["state"], &status["mode"], &status["preemption"]),
+        (&"running".into(), &"fifo".into(), &false.into())
+    );
+    assert!(bus.ctl(&["stats"]).await.plainly().contains("handed to user space"));
+    let numbers = bus.ctl(&["stats", "--json"]).await.json();
+    assert!(numbers["stats"]["nr_switches"].as_u64().unwrap() > 0);
+    assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
+}
+
+#[tokio::test]
+async fn monitor_prints_documents_until_interrupted() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let mut monitor = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"))
+        .args(["monitor", "--json"])
+        .env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = monitor.stdout.take().unwrap();
+    let lines = tokio::task::spawn_blocking(move || {
+        let reader = std::fs::File::from(output.into_owned_fd().unwrap());
+        BufReader::new(reader).lines().take(2).map(Result::unwrap).collect::<Vec<_>>()
+    });
+    let lines = lines.await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&lines[0]).unwrap()["state"], "running");
+    let second: Value = serde_json::from_str(&lines[1]).unwrap();
+    assert!(second["last_second"]["switches_per_s"].as_f64().unwrap() > 0.0);
+    monitor.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn refusals_have_their_codes() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let absent = bus.ctl(&["status"]).await;
+    assert!(absent.code == 3 && absent.text.contains("not running"), "{absent:?}");
+    bus.ctl(&["stats"]).await.refused(3, "systemctl start scherzod");
+    bus.ctl(&["enable"]).await.refused(3, "not running");
+
+    bus.serve(own_uid()).await;
+    bus.ctl(&["mode", "turbo"]).await.refused(2, "turbo");
+    bus.ctl(&["stats"]).await.refused(7, "scherzoctl enable");
+    assert_eq!(bus.ctl(&["preemption", "perhaps"]).await.code, 2);
+    Tree::at(bus.root()).load("lavd").unwrap();
+    bus.ctl(&["enable"]).await.refused(6, "lavd");
+    assert!(bus.ctl(&["status"]).await.plainly().contains("Another scheduler is loaded: the scheduler lavd"));
+}
+
+#[tokio::test]
+async fn rights_and_kernels_may_be_missing() {
+    let bus = Bus::start();
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.refused(5, "CONFIG_SCHED_CLASS_EXT");
+    let bus = Bus::start();
+    bus.serve(None).await;
+    bus.ctl(&["mode", "fifo"]).await.refused(4, "polkit");
+    assert_eq!(bus.ctl(&["status"]).await.code, 0, "reading is free");
+}
