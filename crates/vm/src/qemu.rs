@@ -155,14 +155,14 @@ pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &Boot) -> Result<Acc
 }
 
 fn probe(build_root: &Root, boot: &Boot) -> Result<Accel> {
-    if !Path::new("/dev/kvm").exists() {
-        say("no /dev/kvm on this machine: guests run in software emulation, which is slower");
+    if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
+        say(&format!("guests run in software emulation, which is slower: cannot open /dev/kvm: {error}"));
         return Ok(Accel::Tcg);
     }
     if step("probing KVM with a tiny guest", || boots_on_kvm(build_root, boot))? {
         return Ok(Accel::Kvm);
     }
-    say("/dev/kvm is there but cannot boot a kernel: guests run in software emulation, which is slower");
+    say("guests run in software emulation, which is slower: /dev/kvm is there but cannot boot a kernel");
     Ok(Accel::Tcg)
 }
 
