@@ -229,7 +229,7 @@ static void send_notice(void)
 	bpf_ringbuf_submit(fact, BPF_RB_FORCE_WAKEUP);
 }
 
-static void kick_all(u64 flags)
+VERIFIED_ONCE int kick_all(u64 flags)
 {
 	s32 cpu;
 
@@ -243,6 +243,7 @@ static void kick_all(u64 flags)
 		scx_bpf_kick_cpu(cpu, flags);
 		count(SCHERZO_CNT_KICKED);
 	}
+	return 0;
 }
 
 static void degrade(struct scherzo_control *page, u64 now)
@@ -275,7 +276,7 @@ static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 }
 
 /* Age of the oldest entry, 0 if there is none. */
-static u64 oldest_custody_ns(u64 now)
+VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
 {
 	s64 oldest = 0;
 	u32 index, bit;
@@ -321,30 +322,32 @@ static void queue_swept(struct task_struct *p, struct task_ctx *tctx, const stru
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-static void sweep_slot(struct scherzo_control *page, u32 index, u64 now)
+VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 {
+	struct scherzo_control *page = control_page();
 	struct scherzo_slot *slot = bpf_map_lookup_elem(&slots, &index);
 	u32 *owner = bpf_map_lookup_elem(&slot_owners, &index);
 	struct task_ctx *tctx;
 	struct task_struct *p;
 	u64 custody;
 
-	if (!slot || !owner)
-		return;
+	if (!page || !slot || !owner)
+		return 0;
 	custody = READ_ONCE(slot->custody);
 	if (!(custody & SCHERZO_CUSTODY_OWNED) || !take_back(page, slot, index, custody >> 1))
-		return;
+		return 0;
 	p = bpf_task_from_pid(*owner);
 	if (!p)
-		return;
+		return 0;
 	tctx = task_ctx(p);
 	if (tctx && tctx->slot == index)
 		queue_swept(p, tctx, page, now);
 	bpf_task_release(p);
+	return 0;
 }
 
 /* From ops.dispatch while degraded: takes back as many entries as there are dispatch slots. */
-static void sweep_custody(struct scherzo_control *page, u64 now)
+VERIFIED_ONCE int sweep_custody(u64 now)
 {
 	u32 index, bit;
 
@@ -358,12 +361,13 @@ static void sweep_custody(struct scherzo_control *page, u64 now)
 			if (!bits)
 				break;
 			if (!scx_bpf_dispatch_nr_slots())
-				return;
+				return 0;
 			slot_index = index * 64 + ctzll(bits);
 			bits &= bits - 1;
-			sweep_slot(page, slot_index, now);
+			sweep_slot(slot_index, now);
 		}
 	}
+	return 0;
 }
 
 #endif /* SCHERZO_CUSTODY_BPF_H */

@@ -187,95 +187,95 @@ static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
 }
 
 /* Key at the head of an ordered queue; false if it is empty. */
-static __always_inline bool head_key(enum queue_kind kind, u32 index, u64 *key_ns)
+VERIFIED_ONCE int head_key(u64 dsq_id, u64 *key_ns)
 {
 	struct task_struct *head;
 
-	if (!nr_queued(kind, index))
+	if (!key_ns || scx_bpf_dsq_nr_queued(dsq_id) <= 0)
 		return false;
-	head = __COMPAT_scx_bpf_dsq_peek(QUEUE_ID(kind, index));
+	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
 	if (!head)
 		return false;
 	*key_ns = head->scx.dsq_vtime;
 	return true;
 }
 
-/* What one dispatch knows. */
-struct pick {
-	const struct scherzo_control *page;
-	struct cpu_ctx *cpuc;
-	u64 now;
-	s32 cpu;
-	u8 order;
-	bool may_batch; /* false where low-power wants the CPU to sleep */
-};
+/* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
+#define PICK_FIFO 0x1 /* arrival order is the one in force */
+#define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
 
 /* Batch work has waited behind interactive work for longer than the bound allows. */
-static __always_inline bool batch_starves(const struct pick *pick, struct llc_ctx *domain, u32 llc)
+static __always_inline bool batch_starves(const struct scherzo_control *page, struct llc_ctx *domain, u32 llc, u64 now)
 {
 	if (!nr_queued(QUEUE_BATCH, llc)) {
-		WRITE_ONCE(domain->batch_served_ns, pick->now);
+		WRITE_ONCE(domain->batch_served_ns, now);
 		return false;
 	}
-	return time_delta(pick->now, READ_ONCE(domain->batch_served_ns)) >
-	       (s64)READ_ONCE(pick->page->starvation_limit_ns);
+	return time_delta(now, READ_ONCE(domain->batch_served_ns)) > (s64)READ_ONCE(page->starvation_limit_ns);
 }
 
 /* Interactive work first, batch work when there is none or when it has waited too long. */
-static __always_inline bool take_ordered(const struct pick *pick, u32 llc)
+VERIFIED_ONCE int take_ordered(u32 llc, u64 now, u32 how)
 {
+	const struct scherzo_control *page = control_page();
 	struct llc_ctx *domain = llc_ctx(llc);
+	bool may_batch = how & PICK_BATCH;
 
-	if (pick->may_batch && domain && batch_starves(pick, domain, llc) && take_from(QUEUE_BATCH, llc))
+	if (!page || !domain)
+		return false;
+	if (may_batch && batch_starves(page, domain, llc, now) && take_from(QUEUE_BATCH, llc))
 		return true;
 	if (take_from(QUEUE_INTERACTIVE, llc))
 		return true;
-	return pick->may_batch && take_from(QUEUE_BATCH, llc);
+	return may_batch && take_from(QUEUE_BATCH, llc);
 }
 
 /* From one domain's queues: those of the order that is being left first, then in turns once their time is over. */
-static __always_inline bool take_from_domain(const struct pick *pick, u32 llc)
+VERIFIED_ONCE int take_from_domain(u32 llc, s32 cpu, u64 now, u32 how)
 {
-	bool fifo_first = pick->order == SCHERZO_ORDER_DEADLINE;
+	bool fifo_first = !(how & PICK_FIFO);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (time_delta(pick->now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(QUEUE_FIFO, llc) &&
+	if (!cpuc)
+		return false;
+	if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(QUEUE_FIFO, llc) &&
 	    (nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc)))
-		fifo_first = pick->cpuc->turn++ & 1;
+		fifo_first = cpuc->turn++ & 1;
 
 	if (fifo_first)
-		return take_from(QUEUE_FIFO, llc) || take_ordered(pick, llc);
-	return take_ordered(pick, llc) || take_from(QUEUE_FIFO, llc);
+		return take_from(QUEUE_FIFO, llc) || take_ordered(llc, now, how);
+	return take_ordered(llc, now, how) || take_from(QUEUE_FIFO, llc);
 }
 
 /*
  * Work that may run here only, against work that may run anywhere: the earlier key goes first, and arrival-ordered work
  * takes turns with it, so that neither starves.
  */
-static __always_inline bool pinned_goes_first(const struct pick *pick)
+static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 {
-	u32 llc = pick->cpuc->llc;
-	u64 own, shared;
+	u32 llc = cpuc->llc;
+	u64 own = 0, shared = 0;
 
-	if (!head_key(QUEUE_CPU, pick->cpu, &own))
+	if (!head_key(QUEUE_ID(QUEUE_CPU, cpu), &own))
 		return false;
 	if (nr_queued(QUEUE_FIFO, llc))
-		return pick->cpuc->turn++ & 1;
-	if (head_key(QUEUE_INTERACTIVE, llc, &shared) && time_before(shared, own))
+		return cpuc->turn++ & 1;
+	if (head_key(QUEUE_ID(QUEUE_INTERACTIVE, llc), &shared) && time_before(shared, own))
 		return false;
-	return !head_key(QUEUE_BATCH, llc, &shared) || !time_before(shared, own);
+	return !head_key(QUEUE_ID(QUEUE_BATCH, llc), &shared) || !time_before(shared, own);
 }
 
-/* Another domain's work, nearest id first. */
-static __always_inline bool steal(const struct pick *pick)
+/* Another domain's work, nearest number first. */
+VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 {
 	u32 step;
 
 	bpf_for(step, 1, nr_llcs) {
-		u32 llc = pick->cpuc->llc + step;
+		u32 llc = own_llc + step;
 
 		if (llc >= nr_llcs)
 			llc -= nr_llcs;
-		if (take_from_domain(pick, llc)) {
+		if (take_from_domain(llc, cpu, now, how)) {
 			count(SCHERZO_CNT_STOLEN);
 			return true;
 		}
@@ -283,17 +283,17 @@ static __always_inline bool steal(const struct pick *pick)
 	return false;
 }
 
-static __always_inline bool take_next(const struct pick *pick)
+static __always_inline bool take_next(struct cpu_ctx *cpuc, s32 cpu, u64 now, u32 how)
 {
 	if (take_from(QUEUE_ENGINE, 0))
 		return true;
-	if (pinned_goes_first(pick) && take_from(QUEUE_CPU, pick->cpu))
+	if (pinned_goes_first(cpuc, cpu) && take_from(QUEUE_CPU, cpu))
 		return true;
-	if (take_from_domain(pick, pick->cpuc->llc))
+	if (take_from_domain(cpuc->llc, cpu, now, how))
 		return true;
-	if (take_from(QUEUE_CPU, pick->cpu))
+	if (take_from(QUEUE_CPU, cpu))
 		return true;
-	return steal(pick);
+	return nr_llcs > 1 && steal(cpuc->llc, cpu, now, how);
 }
 
 /* Notices a change of order, and that a dispatch has acted on the newest control word. */

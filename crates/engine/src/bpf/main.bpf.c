@@ -162,28 +162,26 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 now = scx_bpf_now();
 	struct control_word word;
-	struct pick pick;
+	u32 how = 0;
+	u8 order;
 
 	if (!page || !cpuc)
 		return;
 	word = control_word(page);
-	pick = (struct pick){
-		.page = page,
-		.cpuc = cpuc,
-		.cpu = cpu,
-		.now = now,
-		.order = effective_order(page, word),
-		.may_batch = word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power,
-	};
-	follow_control(page, word, pick.order, now);
+	order = effective_order(page, word);
+	follow_control(page, word, order, now);
+	if (order == SCHERZO_ORDER_FIFO)
+		how |= PICK_FIFO;
+	if (word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power)
+		how |= PICK_BATCH;
 
 	drain_decisions(page);
 	if (is_degraded(page)) {
 		try_recover(page, now);
 		if (READ_ONCE(page->nr_custody) > 0)
-			sweep_custody(page, now);
+			sweep_custody(now);
 	}
-	if (take_next(&pick)) {
+	if (take_next(cpuc, cpu, now, how)) {
 		wake_engine_for_backlog(page, now, false);
 		return;
 	}
@@ -379,7 +377,7 @@ void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
 	if (!page || !cpuc)
 		return;
 	cpuc->online = true;
-	choose_low_power_cpus(page);
+	choose_low_power_cpus();
 }
 
 /* An offline CPU gets no dispatch: what waited for it alone moves on. */
@@ -393,7 +391,7 @@ void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
 		return;
 	cpuc->online = false;
 	forget_claim(cpuc, cpu);
-	choose_low_power_cpus(page);
+	choose_low_power_cpus();
 	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
 		u64 local = SCX_DSQ_LOCAL_ON | cpu;
 
@@ -457,7 +455,7 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	bpf_map_push_elem(&free_slots, &index, 0);
 }
 
-static s32 create_queues(void)
+VERIFIED_ONCE s32 create_queues(void)
 {
 	s32 err = scx_bpf_create_dsq(ENGINE_DSQ, -1);
 	u32 index;
@@ -472,35 +470,41 @@ static s32 create_queues(void)
 	return err;
 }
 
+/* Highest first, so that the lowest is taken first and the table stays compact. */
+static int free_slot(u32 index, void *context)
+{
+	u32 slot = SCHERZO_NR_SLOTS - 1 - index;
+
+	return bpf_map_push_elem(&free_slots, &slot, 0) ? 1 : 0;
+}
+
+VERIFIED_ONCE int note_online_cpus(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc)
+			cpuc->online = bpf_cpumask_test_cpu(cpu, online);
+	}
+	scx_bpf_put_cpumask(online);
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 {
-	struct scherzo_control *page = control_page();
-	const struct cpumask *online;
-	u32 index;
 	s32 err;
 
-	if (!page)
-		return -EINVAL;
 	err = create_queues() ?: init_warden();
 	if (err) {
 		scx_bpf_error("cannot set up queues and timer: %d", err);
 		return err;
 	}
-	/* Highest first, so that the lowest is taken first and the table stays compact. */
-	bpf_for(index, 0, SCHERZO_NR_SLOTS) {
-		u32 slot = SCHERZO_NR_SLOTS - 1 - index;
-
-		bpf_map_push_elem(&free_slots, &slot, 0);
-	}
-	online = scx_bpf_get_online_cpumask();
-	bpf_for(index, 0, nr_cpu_slots) {
-		struct cpu_ctx *cpuc = cpu_ctx(index);
-
-		if (cpuc)
-			cpuc->online = bpf_cpumask_test_cpu(index, online);
-	}
-	scx_bpf_put_cpumask(online);
-	choose_low_power_cpus(page);
+	bpf_loop(SCHERZO_NR_SLOTS, free_slot, NULL, 0);
+	note_online_cpus();
+	choose_low_power_cpus();
 	return 0;
 }
 

@@ -21,7 +21,7 @@ static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 }
 
 /* The CPU of the task's domain with the latest deadline among a sample of those that run batch work; -1 if none. */
-static s32 latest_claimable(const struct task_struct *p, u32 llc)
+VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 {
 	struct llc_ctx *domain = llc_ctx(llc);
 	u64 latest = 0;
@@ -62,7 +62,7 @@ static s32 latest_claimable(const struct task_struct *p, u32 llc)
  * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's
  * latest deadline. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken.
  */
-static s32 claim_cpu(const struct task_struct *p, s32 prev_cpu)
+VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u32 llc = cpuc ? cpuc->llc : 0;
@@ -111,7 +111,7 @@ static __always_inline void forget_claim(struct cpu_ctx *cpuc, s32 cpu)
 }
 
 /* First CPU that carries batch work in low-power mode and that the task may use; -1 if its affinity holds none. */
-static s32 low_power_cpu(const struct task_struct *p)
+VERIFIED_ONCE s32 low_power_cpu(struct task_struct *p __arg_trusted)
 {
 	s32 cpu;
 
@@ -127,7 +127,7 @@ static s32 low_power_cpu(const struct task_struct *p)
 }
 
 /* An idle CPU among those that carry batch work; -1 if none. */
-static s32 idle_low_power_cpu(const struct task_struct *p)
+VERIFIED_ONCE s32 idle_low_power_cpu(struct task_struct *p __arg_trusted)
 {
 	s32 cpu;
 
@@ -148,10 +148,13 @@ static s32 idle_low_power_cpu(const struct task_struct *p)
  */
 static u32 nr_online, nr_ranked;
 
-static void choose_low_power_cpus(struct scherzo_control *page)
+VERIFIED_ONCE int choose_low_power_cpus(void)
 {
+	struct scherzo_control *page = control_page();
 	s32 cpu;
 
+	if (!page)
+		return -EINVAL;
 	nr_online = 0;
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -170,10 +173,11 @@ static void choose_low_power_cpus(struct scherzo_control *page)
 			nr_ranked++;
 	}
 	page->nr_online_cpus = nr_online;
+	return 0;
 }
 
 /* In low-power mode batch work does not wake sleeping CPUs, unless it may run on no other. */
-static __always_inline bool stays_packed(const struct task_struct *p, struct control_word word, u32 klass)
+static __always_inline bool stays_packed(struct task_struct *p, struct control_word word, u32 klass)
 {
 	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE && low_power_cpu(p) >= 0;
 }
@@ -205,6 +209,20 @@ static void queue_in_kernel(struct task_struct *p, struct task_ctx *tctx, const 
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
+/* Any CPU that no higher class holds; -1 if there is none. */
+VERIFIED_ONCE s32 free_of_higher_class(struct task_struct *p __arg_trusted)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc && cpuc->online && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, cpu))
+			return cpu;
+	}
+	return -1;
+}
+
 /*
  * Chooses a CPU for the engine's own thread: an idle one, else one taken from batch work, else its last one by force;
  * never one that a higher class holds. In low-power the CPU that called for it serves it, so that none wakes up.
@@ -229,12 +247,8 @@ static s32 engine_cpu(struct task_struct *p, s32 prev_cpu, struct control_word w
 	cpuc = cpu_ctx(prev_cpu);
 	if (cpuc && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, prev_cpu))
 		return prev_cpu;
-	bpf_for(cpu, 0, nr_cpu_slots) {
-		cpuc = cpu_ctx(cpu);
-		if (cpuc && cpuc->online && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, cpu))
-			return cpu;
-	}
-	return prev_cpu;
+	cpu = free_of_higher_class(p);
+	return cpu >= 0 ? cpu : prev_cpu;
 }
 
 #endif /* SCHERZO_PLACE_BPF_H */

@@ -18,6 +18,12 @@
 #define CACHELINE __attribute__((aligned(64)))
 
 /*
+ * For functions with loops: the verifier checks a global function once, for any arguments, instead of once per path that
+ * reaches it; without this, loading took seconds. Weak, so that the compiler infers nothing about the result either.
+ */
+#define VERIFIED_ONCE __weak __noinline
+
+/*
  * Dispatch queues: the kind in the upper half, a CPU or a domain (LLC) in the lower.
  *
  * A queue is either ordered by arrival or by key, never both, because the kernel refuses a mix. Keys live in the time

@@ -18,15 +18,17 @@
 static u64 nr_found;
 
 /* Looks at the head of one queue. */
-static void check_queue(u64 dsq_id, u64 now, u64 limit_ns)
+VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 {
 	struct task_struct *p;
 	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	u32 seen = 0;
 
 	if (nr <= 0)
-		return;
+		return 0;
 	nr_found += nr;
+	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		struct task_ctx *tctx = task_ctx(p);
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
@@ -44,11 +46,12 @@ static void check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 			break;
 		}
 	}
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
-static void check_queues(const struct scherzo_control *page, u64 now)
+VERIFIED_ONCE int check_queues(u64 now, u64 limit_ns)
 {
-	u64 limit_ns = READ_ONCE(page->stall_limit_ns);
 	u32 index;
 
 	nr_found = 0;
@@ -59,6 +62,7 @@ static void check_queues(const struct scherzo_control *page, u64 now)
 		check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
 		check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
 	}
+	return 0;
 }
 
 static int warden(void *map, int *key, struct bpf_timer *timer)
@@ -70,7 +74,7 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 		return 0;
 	wake_engine_for_backlog(page, now, false);
 	try_recover(page, now);
-	check_queues(page, now);
+	check_queues(now, READ_ONCE(page->stall_limit_ns));
 	if (READ_ONCE(page->nr_custody) > 0) {
 		if (oldest_custody_ns(now) > READ_ONCE(page->custody_limit_ns))
 			degrade(page, now);
