@@ -47,12 +47,15 @@ impl<'a> Workspace<'a> {
         let target = self.target();
         fs::create_dir_all(&target)?;
         let source = format!("/src-{:016x}", hash(&self.checkout.display().to_string()));
-        let binds = [
+        let mut binds = vec![
             Bind::new(&self.checkout, &source),
             Bind::new(&self.toolchain, "/toolchain"),
-            Bind::new(&self.cargo_home, "/cargo-home"),
             Bind::new(target, "/target"),
         ];
+        // Not the whole of it: rustup's stand-ins for cargo's subcommands lie in its `bin`, and secrets beside that.
+        let needed = ["registry", "git", "config.toml"].map(|name| (self.cargo_home.join(name), name));
+        let existing = needed.into_iter().filter(|(path, _)| path.exists());
+        binds.extend(existing.map(|(path, name)| Bind::new(path, Path::new("/cargo-home").join(name))));
         let mut command = self.build_root.command(&binds, "sh");
         command
             .args(["-euc", &format!("cd {source}; PATH=/toolchain/bin:$PATH; exec cargo \"$@\""), "cargo"])

@@ -186,7 +186,13 @@ impl Root {
         let system = "mkdir -p dev; mount -t proc proc proc; mount --rbind /dev dev; mount --rbind /sys sys; \
                       mount -t tmpfs tmpfs tmp; mount -t tmpfs tmpfs run";
         let bind = |Bind { host, inside }: &Bind| {
-            format!("mkdir -p .{inside}; mount --rbind {} .{inside}", quote(host), inside = quote(inside))
+            let inside = quote(inside);
+            let make = if host.is_dir() {
+                format!("mkdir -p .{inside}")
+            } else {
+                format!("mkdir -p $(dirname .{inside}); touch .{inside}")
+            };
+            format!("{make}; mount --rbind {} .{inside}", quote(host))
         };
         let enter = format!("cd {}", quote(&self.dir));
         let become_it = "exec chroot . \"$@\"".to_owned();
