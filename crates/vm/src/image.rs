@@ -18,10 +18,10 @@ pub const PROBE_MARKER: &str = "scherzo-probe-ok";
 /// On the kernel's command line: print the marker and power off.
 pub const PROBE_ARGUMENT: &str = "scherzo.probe";
 
-/// Where the payload's agent lies in the guest.
-const AGENT_PATH: &str = "usr/lib/scherzo-rig/guest-agent";
-const UNIT_PATH: &str = "etc/systemd/system/scherzo-guest-agent.service";
-const WANTED_PATH: &str = "etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
+/// Where the agent lies in the guest.
+pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
+const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
+const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 
 /// Real-time, so that the host can still ask what is wrong when ordinary tasks no longer run; its children are ordinary.
 const UNIT: &str = "\
@@ -107,12 +107,13 @@ cd $tree && find . | cpio --quiet -o -H newc >/mnt/out/initramfs
 pub fn payload_disk(build_root: &Root, agent: &Path, tree: Option<&Path>, path: &Path) -> Result<()> {
     let staging = tempfile::tempdir()?;
     let dir = staging.path();
-    for file in [AGENT_PATH, UNIT_PATH, WANTED_PATH] {
-        fs::create_dir_all(dir.join(file).parent().context("no parent")?)?;
+    let place = |path: &str| dir.join(path.trim_start_matches('/'));
+    for path in [AGENT_PATH, UNIT_PATH, WANTED_PATH] {
+        fs::create_dir_all(place(path).parent().context("no parent")?)?;
     }
-    fs::copy(agent, dir.join(AGENT_PATH)).with_context(|| format!("cannot copy {}", agent.display()))?;
-    fs::write(dir.join(UNIT_PATH), UNIT)?;
-    std::os::unix::fs::symlink(format!("/{UNIT_PATH}"), dir.join(WANTED_PATH))?;
+    fs::copy(agent, place(AGENT_PATH)).with_context(|| format!("cannot copy {}", agent.display()))?;
+    fs::write(place(UNIT_PATH), UNIT)?;
+    std::os::unix::fs::symlink(UNIT_PATH, place(WANTED_PATH))?;
     if let Some(tree) = tree {
         copy_tree(tree, dir).with_context(|| format!("cannot copy {}", tree.display()))?;
     }

@@ -28,3 +28,4 @@ pub mod qemu;
 pub mod rig;
 pub mod roots;
 pub mod shell;
+pub mod storm;

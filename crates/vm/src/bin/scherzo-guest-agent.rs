@@ -1,5 +1,13 @@
-//! Runs inside the guest as a service and does what the host says. See `scherzo_vm::agent`.
+//! Runs inside the guest: without arguments as a service that does what the host says (`scherzo_vm::agent`), with
+//! `change-modes N` as a client that never tires (`scherzo_vm::storm`).
 
-fn main() -> anyhow::Result<()> {
-    scherzo_vm::agent::serve()
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => scherzo_vm::agent::serve(),
+        ["change-modes", number] => scherzo_vm::storm::change_modes(number.parse()?),
+        _ => bail!("usage: scherzo-guest-agent [change-modes N]"),
+    }
 }

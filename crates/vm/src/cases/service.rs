@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::guest::{Guest, Job};
+use crate::image::AGENT_PATH;
 use crate::shell::{Output, Shell};
 
 /// The unit that runs the daemon.
@@ -55,6 +56,12 @@ pub fn try_call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<
 /// Calls a member; it must succeed.
 pub fn call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<String> {
     shell.check(&call_command(member, arguments), Duration::from_mins(1))
+}
+
+/// Makes many mode changes over one connection; prints the median and the longest time of one, in µs.
+#[must_use]
+pub fn change_modes_command(nr_changes: u32) -> String {
+    format!("{AGENT_PATH} change-modes {nr_changes}")
 }
 
 /// A property's value without its type: `s "running"` gives `running`.
