@@ -13,18 +13,25 @@ use scherzo_wire::layout::{self, Facts, RecordKind};
 use crate::kernel::Pages;
 use crate::rings::DecisionRing;
 
+/// Other CPUs start to carry decisions out after so many, not only after the whole batch.
+const ANNOUNCE_EVERY: u64 = 32;
+/// Slice of a task whose facts made no sense.
+const PLAIN_SLICE_NS: u64 = 1_000_000;
+
 /// The policy with the shared memory it publishes to.
 pub struct Core<P> {
     policy: P,
     pages: Rc<Pages>,
     nr_bad_records: u64,
     nr_cpus: u64,
+    /// An answer for a record that the policy would not take.
+    unjudged: Option<layout::Decision>,
 }
 
 impl<P: Policy> Core<P> {
     /// A policy that publishes to these pages.
     pub fn new(policy: P, pages: Rc<Pages>) -> Self {
-        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0 }
+        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unjudged: None }
     }
 
     /// One record from the ring; `None` is one of the wrong size.
@@ -35,11 +42,11 @@ impl<P: Policy> Core<P> {
             return;
         };
         match kind {
-            RecordKind::Enqueue => {
-                if self.policy.enqueue(&task_facts(&facts)).is_ok() {
-                    self.publish(SlotId(facts.slot));
-                }
-            }
+            RecordKind::Enqueue => match self.policy.enqueue(&task_facts(&facts)) {
+                Ok(()) => self.publish(SlotId(facts.slot)),
+                // The task waits for an answer whatever its record says.
+                Err(_) => self.unjudged = Some(plain_decision(&facts)),
+            },
             RecordKind::Refresh => {
                 if self.policy.refresh(&task_facts(&facts)).is_ok() {
                     self.publish(SlotId(facts.slot));
@@ -47,6 +54,7 @@ impl<P: Policy> Core<P> {
             }
             RecordKind::Exit => {
                 self.policy.exit(SlotId(facts.slot), Pid(facts.pid));
+                self.publish(SlotId(facts.slot));
             }
             // A notice only wakes: what it is about stands in the control page.
             RecordKind::Notice => {}
@@ -75,16 +83,23 @@ impl<P: Policy> Core<P> {
     /// Writes decisions until nothing waits or there is no room; the number written.
     pub fn decide(&mut self, ring: &DecisionRing) -> u64 {
         let mut nr_decided = 0;
+        if let Some(decision) = self.unjudged.take() {
+            nr_decided += u64::from(ring.submit(&decision));
+        }
+        let mut nr_urgent = 0;
         while let Some(decision) = self.policy.peek() {
             if !ring.submit(&wire_decision(&decision)) {
                 break;
             }
             self.policy.pop();
             nr_decided += 1;
+            nr_urgent += u64::from(decision.preempt);
+            if nr_decided % ANNOUNCE_EVERY == 0 {
+                self.pages.control().nr_submitted.fetch_add(ANNOUNCE_EVERY, Release);
+            }
         }
-        if nr_decided > 0 {
-            self.pages.control().nr_submitted.fetch_add(nr_decided, Release);
-        }
+        self.pages.control().nr_urgent.fetch_add(nr_urgent, Relaxed);
+        self.pages.control().nr_submitted.fetch_add(nr_decided % ANNOUNCE_EVERY, Release);
         nr_decided
     }
 
@@ -180,6 +195,19 @@ fn wire_decision(decision: &Decision) -> layout::Decision {
             Target::Cpu(CpuId(cpu)) => cpu,
         },
         flags,
+    }
+}
+
+/// What any task may have: batch, in arrival order.
+fn plain_decision(facts: &Facts) -> layout::Decision {
+    layout::Decision {
+        slot: facts.slot,
+        pid: facts.pid,
+        generation: facts.generation,
+        slice_ns: PLAIN_SLICE_NS,
+        key_ns: facts.now_ns,
+        cpu: layout::CPU_ANY,
+        flags: layout::Class::Batch as u32,
     }
 }
 

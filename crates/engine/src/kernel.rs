@@ -62,11 +62,7 @@ pub fn check_kernel() -> Result<(), LoadError> {
         ));
     };
     if state.trim() != "disabled" {
-        let ops = fs::read_to_string(Path::new(SCHED_EXT).join("root/ops")).unwrap_or_default();
-        return Err(LoadError::new(
-            FailKind::Conflict,
-            format!("another sched_ext scheduler is loaded ({}): stop it first", ops.trim()),
-        ));
+        return Err(conflict());
     }
     if !Path::new(VMLINUX_BTF).exists() {
         return Err(LoadError::new(
@@ -88,6 +84,16 @@ pub fn check_kernel() -> Result<(), LoadError> {
         ));
     }
     Ok(())
+}
+
+fn scheduler_loaded() -> bool {
+    fs::read_to_string(Path::new(SCHED_EXT).join("state")).is_ok_and(|state| state.trim() != "disabled")
+}
+
+fn conflict() -> LoadError {
+    let ops = fs::read_to_string(Path::new(SCHED_EXT).join("root/ops")).unwrap_or_default();
+    let text = format!("another sched_ext scheduler is loaded ({}): stop it first", ops.trim());
+    LoadError::new(FailKind::Conflict, text)
 }
 
 /// Loaded programs and mapped pages, not attached yet.
@@ -121,7 +127,7 @@ impl<'obj> Loaded<'obj> {
         let domains = Domains::detect()?;
         let mut open = open_skeleton(object)?;
         size_maps(&mut open, &domains)?;
-        choose_preemption_notice(&mut open);
+        choose_preemption_notice(&mut open)?;
         let skel = load_skeleton(open)?;
 
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
@@ -190,10 +196,25 @@ impl<'obj> Loaded<'obj> {
         })
     }
 
-    /// Makes it the scheduler of the machine.
-    pub fn attach(&mut self) -> Result<Link, LoadError> {
+    /// Makes it the scheduler of the machine. `None` if CPUs came or went since it was opened, so that the kernel
+    /// refused it: open it anew.
+    pub fn attach(&mut self) -> Result<Option<Link>, LoadError> {
         let skel = &mut self.skel;
-        Ok(scx_ops_attach!(skel, scherzo_ops)?)
+        let attached: Result<Link> = scx_ops_attach!(skel, scherzo_ops);
+        if self.refused_for_hotplug() {
+            return Ok(None);
+        }
+        match attached {
+            Ok(link) => Ok(Some(link)),
+            // Somebody else was faster than we were since the check.
+            Err(_) if scheduler_loaded() => Err(conflict()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn refused_for_hotplug(&self) -> bool {
+        let exit = self.skel.maps.data_data.as_ref().map(|data| (data.uei.kind, data.uei.exit_code));
+        exit.is_some_and(|(kind, code)| kind != 0 && code as u64 & *scx_utils::SCX_ECODE_RSN_HOTPLUG != 0)
     }
 
     /// Why the kernel let go of it, once it has.
@@ -277,13 +298,12 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, domains: &Domains) -> Result<()> {
     Ok(())
 }
 
-/// From 6.19 waiting tasks can be put back from anywhere, and the callbacks for it are on their way out.
-fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) {
+/// From 6.19 waiting tasks can be put back from anywhere, and the callback for it is on its way out.
+fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) -> Result<()> {
     let anywhere = compat::ksym_exists("scx_bpf_reenqueue_local___v2").unwrap_or(false);
-    open.progs.scherzo_sched_switch.set_autoload(anywhere);
+    open.maps.rodata_data.as_mut().context("the object has no constants")?.reenqueue_anywhere = anywhere;
     if anywhere {
-        let ops = open.struct_ops.scherzo_ops_mut();
-        ops.cpu_acquire = std::ptr::null_mut();
-        ops.cpu_release = std::ptr::null_mut();
+        open.struct_ops.scherzo_ops_mut().cpu_release = std::ptr::null_mut();
     }
+    Ok(())
 }

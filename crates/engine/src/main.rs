@@ -14,6 +14,7 @@ mod memory;
 mod rings;
 mod scheduler;
 mod session;
+mod signal;
 mod topology;
 
 use std::os::fd::AsFd;

@@ -35,7 +35,12 @@ impl Drop for CompactionOff {
 }
 
 /// Gives back what loading used, then makes everything that is left, and all that is mapped later, resident for good.
+///
+/// Locked memory is still open to the kernel's huge-page daemon, which unmaps two megabytes while it collapses them; so
+/// huge pages are turned off for this process.
 pub fn lock_all() -> Result<()> {
+    // SAFETY: the call takes plain numbers and changes a flag of this process.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
     // SAFETY: no pointer into the released memory exists; the call only returns free pages.
     unsafe { libc::malloc_trim(0) };
     grow_stack();
@@ -76,7 +81,8 @@ impl Usage {
     }
 }
 
-/// Resident memory of this process in bytes, read without allocating; 0 if it cannot be read.
+/// Resident memory of this process in bytes; 0 if it cannot be read. Asked once, before attaching: opening a file may
+/// wait for memory, and locked memory does not change any more.
 pub fn resident_bytes() -> u64 {
     let mut text = [0_u8; 128];
     let Ok(file) = rustix::fs::open("/proc/self/statm", rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())

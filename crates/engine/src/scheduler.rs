@@ -25,11 +25,12 @@ use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
 use crate::arena::heap_ops;
 use crate::core::{Core, settings_for};
 use crate::kernel::{Bells, Loaded, Pages};
-use crate::memory::{Usage, resident_bytes};
+use crate::memory::Usage;
 use crate::rings::{DecisionRing, FactsRing};
 
 /// While the ring of decisions is full, look again after so long.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,6 @@ impl Baseline {
         page.nr_page_faults.store(usage.nr_page_faults - self.nr_page_faults, Relaxed);
         page.cpu_time_ns.store(usage.cpu_time.as_nanos() as u64 - self.cpu_time_ns, Relaxed);
         page.nr_heap_ops.store(heap_ops() - self.nr_heap_ops, Relaxed);
-        page.resident_bytes.store(resident_bytes(), Relaxed);
     }
 }
 
@@ -76,19 +76,38 @@ pub struct Scheduler<'a, P> {
     bells: Bells,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
+    signals: &'a OwnedFd,
     settings: Settings,
+}
+
+/// What an event of the wait is about.
+const RING: u64 = 0;
+const SOCKET: u64 = 1;
+const SIGNAL: u64 = 2;
+
+/// What there is to do besides records.
+#[derive(Clone, Copy, Default)]
+struct Ready {
+    socket: bool,
+    signal: bool,
 }
 
 impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     /// Maps the rings and registers what the loop waits for.
-    pub fn new(loaded: &Loaded<'_>, socket: &'a OwnedFd, policy: P, settings: Settings) -> Result<Self> {
+    pub fn new(
+        loaded: &Loaded<'_>,
+        socket: &'a OwnedFd,
+        signals: &'a OwnedFd,
+        policy: P,
+        settings: Settings,
+    ) -> Result<Self> {
         let pages = loaded.pages();
         let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
         let sink = Rc::clone(&core);
         let facts = FactsRing::new(loaded.facts_map(), move |facts| sink.borrow_mut().take(facts))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll instance")?;
-        for fd in [loaded.facts_map().as_fd(), socket.as_fd()] {
-            epoll::add(&epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+        for (fd, what) in [(loaded.facts_map().as_fd(), RING), (socket.as_fd(), SOCKET), (signals.as_fd(), SIGNAL)] {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(what), epoll::EventFlags::IN)
                 .context("cannot wait for the rings")?;
         }
         Ok(Self {
@@ -99,6 +118,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
             bells: loaded.bells()?,
             epoll,
             socket,
+            signals,
             settings,
         })
     }
@@ -106,16 +126,17 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     /// Schedules until asked to stop, or until the kernel has taken the scheduler away.
     pub fn run(&self) -> Outcome {
         let baseline = Baseline::take();
+        let mut ready = Ready { socket: true, signal: false };
         loop {
             let nr_decided = self.turn();
             if self.page().exited.load(Relaxed) != 0 {
                 return Outcome::Ejected;
             }
-            if self.answer_daemon(&baseline) == Request::Stop {
+            if ready.signal || (ready.socket && self.answer_daemon(&baseline) == Request::Stop) {
                 return Outcome::Asked;
             }
             self.answer_notice();
-            self.park(nr_decided);
+            ready = self.park(nr_decided);
         }
     }
 
@@ -125,17 +146,23 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
 
     /// One turn: all the facts that are there, then decisions for all that wait. The number of decisions.
     fn turn(&self) -> u64 {
-        let nr_records = self.facts.consume() as u64;
+        self.consume();
         let mut core = self.core.borrow_mut();
         core.follow_hotplug();
         let nr_decided = core.decide(&self.decisions);
         core.publish_order();
         core.publish_totals();
         self.page().nr_loops.fetch_add(1, Relaxed);
-        self.page().nr_records.fetch_add(nr_records, Relaxed);
         self.page().nr_decided.fetch_add(nr_decided, Relaxed);
-        self.page().nr_max_batch.fetch_max(nr_records, Relaxed);
         nr_decided
+    }
+
+    /// Takes the facts that are there; their number.
+    fn consume(&self) -> u64 {
+        let nr_records = self.facts.consume() as u64;
+        self.page().nr_records.fetch_add(nr_records, Relaxed);
+        self.page().nr_max_batch.fetch_max(nr_records, Relaxed);
+        nr_records
     }
 
     /// Degraded: everything that waited has been looked at, so the kernel side may trust user space again.
@@ -146,23 +173,36 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         }
     }
 
-    /// Sleeps until there is something to do, unless there is already.
-    fn park(&self, nr_decided: u64) {
+    /// Sleeps until there is something to do, unless there is already. Says what there is besides records.
+    fn park(&self, nr_decided: u64) -> Ready {
         self.page().parked.store(1, Relaxed);
         fence(SeqCst);
-        if self.facts.consume() > 0 {
-            self.page().parked.store(0, Relaxed);
-            if nr_decided > 0 {
-                self.page().nr_doorbells.fetch_add(1, Relaxed);
-                self.bells.ring();
-            }
-            return;
+        let busy = self.consume() > 0;
+        if busy && nr_decided > 0 {
+            self.page().nr_doorbells.fetch_add(1, Relaxed);
+            self.bells.ring();
         }
-        let pending = self.core.borrow().nr_pending() > 0;
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 2];
-        // An interrupted wait is as good as one that ended: the next turn looks at everything.
-        let _ = epoll::wait(&self.epoll, &mut events, pending.then_some(&RETRY));
+        let timeout = if busy {
+            Some(&NO_WAIT)
+        } else if self.core.borrow().nr_pending() > 0 {
+            Some(&RETRY)
+        } else {
+            None
+        };
+        let ready = self.wait(timeout);
         self.page().parked.store(0, Relaxed);
+        ready
+    }
+
+    fn wait(&self, timeout: Option<&Timespec>) -> Ready {
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(RING) }; 3];
+        // An interrupted wait is as good as one that ended: the next turn looks at the ring.
+        let nr_events = epoll::wait(&self.epoll, &mut events, timeout).unwrap_or(0);
+        events[..nr_events].iter().fold(Ready::default(), |ready, event| match event.data.u64() {
+            SOCKET => Ready { socket: true, ..ready },
+            SIGNAL => Ready { signal: true, ..ready },
+            _ => ready,
+        })
     }
 
     /// Handles every request that has arrived.
@@ -188,8 +228,11 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                 }
                 Ok(ToEngine::Unload | ToEngine::Load(_)) | Err(_) => return Request::Stop,
             };
-            if channel::send(self.socket, &ToDaemon::Done { seq }.encode(), &[]).is_err() {
-                return Request::Stop;
+            match channel::send(self.socket, &ToDaemon::Done { seq }.encode(), &[]) {
+                Ok(()) => {}
+                // A daemon that does not read its answers is slow, not gone.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Request::Stop,
             }
         }
     }

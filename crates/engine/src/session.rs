@@ -2,9 +2,10 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::OpenObject;
 use scherzo_policy::{Limits, Scherzo, Settings};
 use scherzo_wire::channel::{self, Received};
@@ -15,11 +16,14 @@ use crate::core::settings_for;
 use crate::kernel::{self, Exit, LoadError, Loaded};
 use crate::memory::{self, CompactionOff};
 use crate::scheduler::{Outcome, Scheduler};
+use crate::signal;
 
 /// Name of the operations, as the kernel shows it.
 const OPS_NAME_PATH: &str = "/sys/kernel/sched_ext/root/ops";
 /// Tasks kept in order; with more waiting, order gains nothing.
 const POOL_CAPACITY: u32 = 16_384;
+/// A CPU that comes or goes during loading makes the kernel refuse; it seldom happens twice.
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Serves the daemon at the other end of the socket until one of the two is done.
 pub fn run(socket: &OwnedFd) -> Result<()> {
@@ -48,24 +52,35 @@ fn wait_for_load(socket: &OwnedFd) -> Result<Option<LoadSettings>> {
 /// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
 fn schedule(socket: &OwnedFd, settings: &LoadSettings) -> Result<Exit, LoadError> {
     let started = Instant::now();
-    settings.validate().map_err(|text| LoadError { kind: FailKind::Other, cause: anyhow::anyhow!(text) })?;
+    settings.validate().map_err(|text| LoadError { kind: FailKind::Other, cause: anyhow!(text) })?;
     kernel::check_kernel()?;
+    let signals = signal::block_and_open().context("cannot take over signals")?;
     let _compaction = CompactionOff::new()?;
-    let mut object = MaybeUninit::<OpenObject>::uninit();
-    let mut loaded = Loaded::new(&mut object, settings)?;
-    let scheduler = build(socket, settings, &loaded)?;
-    memory::lock_all()?;
-    let link = loaded.attach()?;
-    announce(socket, &loaded, started)?;
-    let outcome = scheduler.run();
-    // Destroying the link returns once the kernel is back on its own scheduler.
-    drop(link);
-    let exit = loaded.exit_reason();
-    Ok(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit })
+    for _ in 0..MAX_ATTEMPTS {
+        let mut object = MaybeUninit::<OpenObject>::uninit();
+        let mut loaded = Loaded::new(&mut object, settings)?;
+        let scheduler = build(socket, &signals, settings, &loaded)?;
+        memory::lock_all()?;
+        loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
+        let Some(link) = loaded.attach()? else { continue };
+        announce(socket, &loaded, started)?;
+        let outcome = scheduler.run();
+        // Destroying the link returns once the kernel is back on its own scheduler.
+        drop(link);
+        let exit = loaded.exit_reason();
+        return Ok(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit });
+    }
+    let cause = anyhow!("CPUs kept coming or going while the scheduler was loaded: try again");
+    Err(LoadError { kind: FailKind::Other, cause })
 }
 
 /// Everything that allocates, before attaching.
-fn build<'a>(socket: &'a OwnedFd, settings: &LoadSettings, loaded: &Loaded<'_>) -> Result<Scheduler<'a, Scherzo>> {
+fn build<'a>(
+    socket: &'a OwnedFd,
+    signals: &'a OwnedFd,
+    settings: &LoadSettings,
+    loaded: &Loaded<'_>,
+) -> Result<Scheduler<'a, Scherzo>> {
     let base = Settings {
         base_slice_ns: u64::from(settings.base_slice_us) * 1_000,
         min_slice_ns: u64::from(settings.min_slice_us) * 1_000,
@@ -75,7 +90,7 @@ fn build<'a>(socket: &'a OwnedFd, settings: &LoadSettings, loaded: &Loaded<'_>) 
     let policy_settings = settings_for(settings.mode, settings.preemption, base);
     let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
     let policy = Scherzo::new(limits, policy_settings, loaded.nr_cpus());
-    Scheduler::new(loaded, socket, policy, base)
+    Scheduler::new(loaded, socket, signals, policy, base)
 }
 
 fn announce(socket: &OwnedFd, loaded: &Loaded<'_>, started: Instant) -> Result<()> {

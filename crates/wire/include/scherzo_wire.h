@@ -7,7 +7,7 @@
  *
  * Three kinds of memory are described here:
  *   rings     struct scherzo_facts goes up (BPF ring buffer), struct scherzo_decision comes down (user ring buffer);
- *   slots     one struct scherzo_slot per task, in a memory-mapped array: custody, and what the policy publishes;
+ *   slots     one struct scherzo_slot per task, in a memory-mapped array: what the policy publishes;
  *   pages     struct scherzo_control (one) and struct scherzo_cpu_stats (one per possible CPU), memory-mapped by the
  *             engine for writing and by the daemon for reading.
  *
@@ -123,63 +123,64 @@ struct scherzo_decision {
 	u32 flags; /* SCHERZO_DECISION_* */
 };
 
-/* custody = generation << 1 | owned by user space */
-#define SCHERZO_CUSTODY_OWNED 0x1ULL
-
-/* One per task, one cache line. The first half is BPF's, the second the engine's. */
+/*
+ * What the policy publishes about each task, so that BPF can act on it without asking. Written by the engine, except that
+ * BPF clears the class when the slot gets a new owner.
+ */
 struct scherzo_slot {
-	u64 custody;
-	u64 handed_over_ns;
-	u32 pid;
-	u32 reserved0;
-	u64 reserved1;
-	u64 key_ns; /* published: last ordering key */
-	u64 judged_ns; /* published: when the class was decided */
-	u64 slice_ns; /* published: slice for direct dispatch, 0 for the default */
-	u32 klass; /* published: enum scherzo_class */
-	u32 reserved2;
+	u64 key_ns; /* last ordering key */
+	u64 judged_ns; /* when the class was decided */
+	u64 slice_ns; /* last slice */
+	u32 klass; /* enum scherzo_class */
+	u32 reserved;
 };
 
-/* One page. Each group of eight words has one writer. */
+/* One page. Each group of eight words is a cache line with one writer, or with readers that seldom meet a writer. */
 struct scherzo_control {
-	/* Written by the engine. */
+	/* Read by every callback, seldom written: by the engine, but for the second row. */
 	u64 word; /* the control word above */
-	u64 nr_submitted; /* decisions written to the ring so far */
-	u64 recovered_seq; /* answer to degraded_seq: user space is back */
 	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
 	u64 custody_limit_ns; /* how old custody may get before BPF degrades */
 	u64 stall_limit_ns; /* how long a runnable task may wait before BPF gives up */
 	u64 starvation_limit_ns; /* how long batch work waits behind interactive work */
+	u64 degraded_seq; /* by BPF: odd while degraded; counts both edges */
+	u64 nr_online_cpus; /* by BPF */
+	u64 exited; /* by BPF: ops.exit has run */
+
+	/* Written by the engine in every turn. */
+	u64 nr_submitted; /* decisions written to the ring so far */
 	u64 parked; /* the engine sleeps or is about to: a new record must wake it */
-
-	/* Written by BPF. */
-	u64 degraded_seq; /* odd while degraded; counts both edges */
-	u64 degraded_since_ns;
-	u64 exited; /* ops.exit has run */
-	u64 nr_online_cpus;
-	s64 nr_running;
-	s64 nr_custody;
-	s64 nr_tasks;
-	u64 seen_generation; /* newest control generation a dispatch has acted on */
-
-	/* Written by the engine: its own cost and the policy's view. */
+	u64 recovered_seq; /* answer to degraded_seq: user space is back */
+	u64 nr_urgent; /* decisions so far that ask for preemption */
 	u64 nr_loops;
 	u64 nr_records;
 	u64 nr_decided;
 	u64 nr_max_batch;
-	u64 nr_page_faults; /* since attach */
-	u64 nr_heap_ops; /* since attach */
-	u64 nr_bad_records;
-	u64 nr_pooled; /* tasks in the pool after the last loop */
 
-	u64 resident_bytes;
-	u64 cpu_time_ns; /* of the engine's thread since attach */
+	/* Written by BPF with every hand-over. */
+	s64 nr_custody;
+	s64 nr_tasks;
+	s64 nr_running;
+	u64 degraded_since_ns;
+	u64 seen_generation; /* newest control generation a dispatch has acted on */
+	u64 bpf_reserved[3];
+
+	/* Written by the engine: the policy's view. */
+	u64 nr_pooled; /* tasks in the pool after the last loop */
 	u64 nr_interactive; /* enqueues judged interactive */
 	u64 nr_batch; /* enqueues judged batch */
 	u64 nr_doorbells; /* kick programs run because the engine did not block */
 	u64 threshold_milli; /* moving threshold: voluntary switches per 1000 s */
 	u64 fifo_since_ns; /* when interactive turned itself into FIFO, 0 if not */
 	u64 nr_overflow; /* tasks handed straight back because the pool was full */
+	u64 nr_bad_records;
+
+	/* Written by the engine when asked: its own cost. */
+	u64 nr_page_faults; /* since attach */
+	u64 nr_heap_ops; /* since attach */
+	u64 cpu_time_ns; /* of the engine since attach */
+	u64 resident_bytes; /* locked, so it does not change */
+	u64 engine_reserved[4];
 };
 
 enum scherzo_counter {
@@ -222,8 +223,8 @@ struct scherzo_cpu_stats {
 
 _Static_assert(sizeof(struct scherzo_facts) == 96, "facts layout");
 _Static_assert(sizeof(struct scherzo_decision) == 40, "decision layout");
-_Static_assert(sizeof(struct scherzo_slot) == 64, "one slot, one cache line");
-_Static_assert(sizeof(struct scherzo_control) == 256, "control layout");
+_Static_assert(sizeof(struct scherzo_slot) == 32, "two slots in a cache line");
+_Static_assert(sizeof(struct scherzo_control) == 320, "control layout");
 _Static_assert((sizeof(struct scherzo_facts) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_FACTS_RING_BYTES,
 	       "facts ring too small");
 _Static_assert((sizeof(struct scherzo_decision) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_DECISION_RING_BYTES,

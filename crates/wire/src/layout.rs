@@ -24,8 +24,6 @@ pub const NR_WAIT_BUCKETS: usize = 32;
 pub const NR_CLASSES: usize = 4;
 /// Words reserved for per-CPU counters.
 pub const NR_COUNTERS: usize = 32;
-/// The custody bit: the task is in user space's hands.
-pub const CUSTODY_OWNED: u64 = 1;
 
 /// [`Facts::flags`]: woken, not preempted or moved.
 pub const FACT_WAKEUP: u32 = 0x1;
@@ -163,42 +161,29 @@ pub struct Decision {
     pub flags: u32,
 }
 
-/// One cache line per task, shared by BPF (first half) and engine (second half).
+/// What the policy publishes about each task, so that BPF can act on it without asking.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
-    /// `generation << 1 | CUSTODY_OWNED`.
-    pub custody: AtomicU64,
-    /// When it was handed over.
-    pub handed_over_ns: AtomicU64,
-    /// Thread id of the owner of this slot.
-    pub pid: AtomicU32,
-    #[doc(hidden)]
-    pub reserved0: u32,
-    #[doc(hidden)]
-    pub reserved1: u64,
     /// Last ordering key.
     pub key_ns: AtomicU64,
     /// When the class was decided.
     pub judged_ns: AtomicU64,
-    /// Slice for direct dispatch, 0 for the default.
+    /// Last slice.
     pub slice_ns: AtomicU64,
     /// A [`Class`].
     pub class: AtomicU32,
     #[doc(hidden)]
-    pub reserved2: u32,
+    pub reserved: u32,
 }
 
-/// The page BPF and engine share; the daemon reads it. Each group of eight words has one writer.
+/// The page BPF and engine share; the daemon reads it. Each group of eight words is a cache line with one writer, or
+/// with readers that seldom meet a writer.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct ControlPage {
     /// The control word, see [`crate::control::ControlWord`].
     pub word: AtomicU64,
-    /// Decisions written to the ring so far.
-    pub nr_submitted: AtomicU64,
-    /// Answer to `degraded_seq`: user space is back.
-    pub recovered_seq: AtomicU64,
     /// Slice for tasks that BPF dispatches by itself.
     pub slice_ns: AtomicU64,
     /// How old custody may get before BPF degrades.
@@ -207,26 +192,21 @@ pub struct ControlPage {
     pub stall_limit_ns: AtomicU64,
     /// How long batch work waits behind interactive work.
     pub starvation_limit_ns: AtomicU64,
+    /// By BPF: odd while degraded; counts both edges.
+    pub degraded_seq: AtomicU64,
+    /// By BPF: CPUs online.
+    pub nr_online_cpus: AtomicU64,
+    /// By BPF: non-zero once `ops.exit` has run.
+    pub exited: AtomicU64,
+
+    /// Decisions written to the ring so far.
+    pub nr_submitted: AtomicU64,
     /// Non-zero while the engine sleeps or is about to: a new record must wake it.
     pub parked: AtomicU64,
-
-    /// Odd while degraded; counts both edges.
-    pub degraded_seq: AtomicU64,
-    /// When BPF last degraded.
-    pub degraded_since_ns: AtomicU64,
-    /// Non-zero once `ops.exit` has run.
-    pub exited: AtomicU64,
-    /// CPUs online.
-    pub nr_online_cpus: AtomicU64,
-    /// Tasks on a CPU now.
-    pub nr_running: AtomicI64,
-    /// Tasks in user space's custody now.
-    pub nr_custody: AtomicI64,
-    /// Tasks that hold a slot.
-    pub nr_tasks: AtomicI64,
-    /// Newest control generation a dispatch has acted on.
-    pub seen_generation: AtomicU64,
-
+    /// Answer to `degraded_seq`: user space is back.
+    pub recovered_seq: AtomicU64,
+    /// Decisions so far that ask for preemption.
+    pub nr_urgent: AtomicU64,
     /// Turns of the engine's loop.
     pub nr_loops: AtomicU64,
     /// Records read.
@@ -235,19 +215,22 @@ pub struct ControlPage {
     pub nr_decided: AtomicU64,
     /// Largest batch of records in one turn.
     pub nr_max_batch: AtomicU64,
-    /// Page faults of the engine since attach.
-    pub nr_page_faults: AtomicU64,
-    /// Heap operations of the engine since attach.
-    pub nr_heap_ops: AtomicU64,
-    /// Records that made no sense.
-    pub nr_bad_records: AtomicU64,
+
+    /// Tasks in user space's custody now.
+    pub nr_custody: AtomicI64,
+    /// Tasks that hold a slot.
+    pub nr_tasks: AtomicI64,
+    /// Tasks on a CPU at the last hand-over.
+    pub nr_running: AtomicI64,
+    /// When BPF last degraded.
+    pub degraded_since_ns: AtomicU64,
+    /// Newest control generation a dispatch has acted on.
+    pub seen_generation: AtomicU64,
+    #[doc(hidden)]
+    pub bpf_reserved: [AtomicU64; 3],
+
     /// Tasks in the pool after the last turn.
     pub nr_pooled: AtomicU64,
-
-    /// Resident memory of the engine.
-    pub resident_bytes: AtomicU64,
-    /// CPU time of the engine's thread since attach.
-    pub cpu_time_ns: AtomicU64,
     /// Enqueues judged interactive.
     pub nr_interactive: AtomicU64,
     /// Enqueues judged batch.
@@ -260,6 +243,19 @@ pub struct ControlPage {
     pub fifo_since_ns: AtomicU64,
     /// Tasks handed straight back because the pool was full.
     pub nr_overflow: AtomicU64,
+    /// Records that made no sense.
+    pub nr_bad_records: AtomicU64,
+
+    /// Page faults of the engine since attach.
+    pub nr_page_faults: AtomicU64,
+    /// Heap operations of the engine since attach.
+    pub nr_heap_ops: AtomicU64,
+    /// CPU time of the engine since attach.
+    pub cpu_time_ns: AtomicU64,
+    /// Resident memory of the engine; locked, so it does not change.
+    pub resident_bytes: AtomicU64,
+    #[doc(hidden)]
+    pub engine_reserved: [AtomicU64; 4],
 }
 
 /// Index into [`CpuStats::counters`].
@@ -377,7 +373,7 @@ impl Default for CpuStats {
 const _: () = {
     assert!(size_of::<Facts>() == 96);
     assert!(size_of::<Decision>() == 40);
-    assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<ControlPage>() == 256);
+    assert!(size_of::<Slot>() == 32);
+    assert!(size_of::<ControlPage>() == 320);
     assert!(size_of::<CpuStats>() == 8 * (NR_COUNTERS + NR_CLASSES * NR_WAIT_BUCKETS + 8));
 };

@@ -46,42 +46,13 @@ fn expectations() -> Vec<(String, u64)> {
         cgroup_id,
     );
     fields!("scherzo_decision", Decision, slot, pid, generation, slice_ns, key_ns, cpu, flags);
-    fields!("scherzo_slot", Slot, custody, handed_over_ns, pid, key_ns, judged_ns, slice_ns, class = "klass",);
+    fields!("scherzo_slot", Slot, key_ns, judged_ns, slice_ns, class = "klass");
     fields!(
-        "scherzo_control",
-        ControlPage,
-        word,
-        nr_submitted,
-        recovered_seq,
-        slice_ns,
-        custody_limit_ns,
-        stall_limit_ns,
-        starvation_limit_ns,
-        parked,
-        degraded_seq,
-        degraded_since_ns,
-        exited,
-        nr_online_cpus,
-        nr_running,
-        nr_custody,
-        nr_tasks,
-        seen_generation,
-        nr_loops,
-        nr_records,
-        nr_decided,
-        nr_max_batch,
-        nr_page_faults,
-        nr_heap_ops,
-        nr_bad_records,
-        nr_pooled,
-        resident_bytes,
-        cpu_time_ns,
-        nr_interactive,
-        nr_batch,
-        nr_doorbells,
-        threshold_milli,
-        fifo_since_ns,
-        nr_overflow,
+        "scherzo_control", ControlPage, word, slice_ns, custody_limit_ns, stall_limit_ns, starvation_limit_ns,
+        degraded_seq, nr_online_cpus, exited, nr_submitted, parked, recovered_seq, nr_urgent, nr_loops, nr_records,
+        nr_decided, nr_max_batch, nr_custody, nr_tasks, nr_running, degraded_since_ns, seen_generation, nr_pooled,
+        nr_interactive, nr_batch, nr_doorbells, threshold_milli, fifo_since_ns, nr_overflow, nr_bad_records,
+        nr_page_faults, nr_heap_ops, cpu_time_ns, resident_bytes,
     );
     fields!("scherzo_cpu_stats", CpuStats, counters, wait, busy_ns, nr_idle_entries, held_ns);
 
@@ -96,7 +67,6 @@ fn expectations() -> Vec<(String, u64)> {
     constant("SCHERZO_NR_WAIT_BUCKETS", layout::NR_WAIT_BUCKETS as u64);
     constant("SCHERZO_NR_CLASSES", layout::NR_CLASSES as u64);
     constant("SCHERZO_NR_COUNTERS", layout::NR_COUNTERS as u64);
-    constant("SCHERZO_CUSTODY_OWNED", layout::CUSTODY_OWNED);
     constant("SCHERZO_FACT_WAKEUP", layout::FACT_WAKEUP.into());
     constant("SCHERZO_FACT_PINNED", layout::FACT_PINNED.into());
     constant("SCHERZO_FACT_KTHREAD", layout::FACT_KTHREAD.into());

@@ -5,10 +5,10 @@
  * Problem. A task that was handed to user space sits in no queue of the kernel's: if its decision never comes, nobody
  * else would ever run it.
  *
- * Approach. Every hand-over leaves a trace in the task's slot: a generation with an ownership bit, set before the record
- * is visible and cleared by compare-and-swap by whoever takes the task back: the decision that repeats the generation,
- * the kernel when it dequeues the task, or the sweep. Whoever loses the swap does nothing. So a task is dispatched once,
- * whatever user space does, and a late decision is dropped.
+ * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before
+ * the record is visible and cleared by compare-and-swap by whoever takes the task back: the decision that repeats the
+ * generation, the kernel when it dequeues the task, or the sweep. Whoever loses the swap does nothing. So a task is
+ * dispatched once, whatever user space does, and a late decision is dropped.
  *
  * When the oldest entry gets older than the limit (the warden looks while there are entries), BPF degrades: new work
  * goes to queues ordered by arrival, and dispatches sweep the entries into the same queues. User space is trusted again
@@ -20,6 +20,8 @@
 #define WARDEN_PERIOD_NS (50 * NSEC_PER_MSEC)
 /* Records that a parked engine may find together when it is not urgent. */
 #define BATCHING_NS (1 * NSEC_PER_MSEC)
+/* Room that only bells and notices may use, so that a parked engine can always be woken. */
+#define RING_RESERVE_BYTES 4096
 #define HOLD_MIN_NS (200 * NSEC_PER_MSEC)
 #define HOLD_MAX_NS (3200 * NSEC_PER_MSEC)
 /* A failure that soon after a recovery doubles the hold. */
@@ -37,6 +39,10 @@ struct {
 } warden_timer SEC(".maps");
 
 static u32 warden_armed;
+/* How long user space must be back before it is trusted again; grows when it keeps failing. */
+static u64 degraded_hold_ns;
+static u64 answered_at_ns; /* when its answer was first seen, 0 if not yet */
+static u64 recovered_at_ns;
 
 static __always_inline void mark_custody(u32 slot, bool owned)
 {
@@ -75,6 +81,14 @@ static void wake_engine(void)
 	count(SCHERZO_CNT_WAKE_ENGINE);
 }
 
+/* Room for a record that nobody depends on for waking up. */
+static __always_inline struct scherzo_facts *reserve_facts(void)
+{
+	if (bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) > SCHERZO_FACTS_RING_BYTES - RING_RESERVE_BYTES)
+		return NULL;
+	return bpf_ringbuf_reserve(&facts, sizeof(struct scherzo_facts), 0);
+}
+
 /* Wakes a parked engine for records that have waited long enough, or at once if somebody has nothing else to run. */
 static __always_inline void wake_engine_for_backlog(const struct scherzo_control *page, u64 now, bool urgent)
 {
@@ -86,14 +100,15 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 		wake_engine();
 }
 
-static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, const struct task_struct *p,
+static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, struct task_struct *p,
 				       struct task_ctx *tctx, const struct scherzo_control *page, u64 now,
 				       u64 enq_flags)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	u32 nr_idle = bpf_cpumask_weight(idle);
 	u32 nr_online = page->nr_online_cpus;
-	u32 llc = cpu_llc(tctx->last_cpu);
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 llc = cpu_llc(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s64 nr_custody = READ_ONCE(page->nr_custody);
 	s32 nr_queued;
@@ -112,7 +127,7 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, con
 	fact->burst_ns = wakeup ? tctx->last_burst_ns : tctx->burst_ns;
 	fact->nr_voluntary_switches = p->nvcsw;
 	fact->weight = p->scx.weight;
-	fact->cpu = tctx->last_cpu;
+	fact->cpu = cpu;
 	fact->nr_cpus_allowed = p->nr_cpus_allowed;
 	fact->flags = (wakeup ? SCHERZO_FACT_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_FACT_PINNED : 0) |
 		      (is_kthread(p) ? SCHERZO_FACT_KTHREAD : 0);
@@ -123,6 +138,32 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, con
 	fact->cgroup_id = 0;
 }
 
+/* From the moment of this store the task belongs to user space; what was owned before has been forgotten by the kernel. */
+static __always_inline void give_away(struct custody *custody, struct scherzo_control *page, u32 index, u64 generation)
+{
+	u64 before = __sync_lock_test_and_set(&custody->word, generation << 1 | CUSTODY_OWNED);
+
+	mark_custody(index, true);
+	if (before & CUSTODY_OWNED)
+		count(SCHERZO_CNT_LEFT);
+	else
+		__sync_fetch_and_add(&page->nr_custody, 1);
+}
+
+/*
+ * After a record has been submitted. The submission is a full barrier, which pairs with the engine's: it says that it
+ * parks and then looks at the ring once more. If it is not parked here, it will see the record by itself.
+ */
+static __always_inline void announce_record(const struct scherzo_control *page, u64 now, bool urgent)
+{
+	if (!READ_ONCE(page->parked))
+		return;
+	if (urgent)
+		wake_engine();
+	else if (!READ_ONCE(unread_since_ns))
+		WRITE_ONCE(unread_since_ns, now);
+}
+
 /*
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
@@ -130,74 +171,88 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 		      u64 enq_flags)
 {
 	u64 now = scx_bpf_now();
-	struct scherzo_slot *slot = task_slot(tctx);
-	struct scherzo_facts *fact;
 	u32 index = tctx->slot;
-	u32 *owner = bpf_map_lookup_elem(&slot_owners, &index);
+	struct custody *custody = slot_custody(index);
+	struct scherzo_facts *fact;
 	bool urgent;
 
-	if (!slot || !owner) {
+	if (!custody) {
 		count(SCHERZO_CNT_OVERFLOW);
 		return false;
 	}
-	fact = bpf_ringbuf_reserve(&facts, sizeof(*fact), 0);
+	fact = reserve_facts();
 	if (!fact) {
 		count(SCHERZO_CNT_CONGESTED);
+		if (READ_ONCE(page->parked))
+			wake_engine();
 		return false;
 	}
 
 	tctx->generation++;
-	tctx->in_custody = true;
 	tctx->refreshed_ns = now;
-	*owner = p->pid;
-	WRITE_ONCE(slot->pid, p->pid);
-	WRITE_ONCE(slot->handed_over_ns, now);
+	custody->pid = p->pid;
+	WRITE_ONCE(custody->handed_over_ns, now);
 	fill_facts(fact, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
 	WRITE_ONCE(page->nr_running, fact->nr_running);
-	/* The first hand-over in a quiet machine, or interactive work, is waiting for the answer now. */
-	urgent = klass == SCHERZO_CLASS_INTERACTIVE || fact->nr_waiting < page->nr_online_cpus;
+	/* The first hand-overs in a quiet machine, or interactive work, wait for the answer now. */
+	urgent = klass == SCHERZO_CLASS_INTERACTIVE || fact->nr_waiting < page->nr_online_cpus / 2;
 
-	__sync_lock_test_and_set(&slot->custody, tctx->generation << 1 | SCHERZO_CUSTODY_OWNED);
-	mark_custody(index, true);
-	__sync_fetch_and_add(&page->nr_custody, 1);
-	if (!READ_ONCE(unread_since_ns))
-		WRITE_ONCE(unread_since_ns, now);
+	give_away(custody, page, index, tctx->generation);
 	bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
-
 	count(SCHERZO_CNT_HANDED);
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count(SCHERZO_CNT_HANDED_BATCH);
-	/* Pairs with the engine, which says that it parks and then looks at the ring once more. */
-	wake_engine_for_backlog(page, now, urgent);
-	arm_warden();
+	announce_record(page, now, urgent);
+	wake_engine_for_backlog(page, now, false);
 	return true;
 }
 
-/* Tells user space about a task that never needed it, so that its class stays fresh. Nobody is woken for it. */
-static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 now, u64 enq_flags)
+/* A record that may wait is not worth a wake-up, unless the ring fills. */
+static __always_inline void wake_engine_if_filling(const struct scherzo_control *page)
 {
-	struct scherzo_slot *slot = task_slot(tctx);
-	struct scherzo_facts *fact;
-
-	if (!slot || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
-		return;
-	fact = bpf_ringbuf_reserve(&facts, sizeof(*fact), 0);
-	if (!fact)
-		return;
-	tctx->refreshed_ns = now;
-	fill_facts(fact, SCHERZO_RECORD_REFRESH, p, tctx, page, now, enq_flags | SCX_ENQ_WAKEUP);
-	bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
 	if (READ_ONCE(page->parked) && bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) > SCHERZO_FACTS_RING_BYTES / 4)
 		wake_engine();
 }
 
-/* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
-static __always_inline bool take_back(struct scherzo_control *page, struct scherzo_slot *slot, u32 index,
-				      u64 generation)
+/* Tells user space about a task that never needed it, so that its class stays fresh. Nobody is woken for it. */
+static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 enq_flags)
 {
-	u64 owned = generation << 1 | SCHERZO_CUSTODY_OWNED;
+	u64 now = scx_bpf_now();
+	struct scherzo_facts *fact;
 
-	if (__sync_val_compare_and_swap(&slot->custody, owned, generation << 1) != owned)
+	if (tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
+		return;
+	fact = reserve_facts();
+	if (fact) {
+		tctx->refreshed_ns = now;
+		fill_facts(fact, SCHERZO_RECORD_REFRESH, p, tctx, page, now, enq_flags);
+		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
+	}
+	wake_engine_if_filling(page);
+}
+
+/* Tells user space that a slot is free. If there is no room it notices when the next owner has another pid. */
+static void announce_exit(const struct scherzo_control *page, u32 slot, u32 pid)
+{
+	struct scherzo_facts *fact = reserve_facts();
+
+	if (fact) {
+		__builtin_memset(fact, 0, sizeof(*fact));
+		fact->kind = SCHERZO_RECORD_EXIT;
+		fact->slot = slot;
+		fact->pid = pid;
+		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
+	}
+	wake_engine_if_filling(page);
+}
+
+/* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
+static __always_inline bool take_back(struct scherzo_control *page, struct custody *custody, u32 index, u64 generation)
+{
+	u64 owned = generation << 1 | CUSTODY_OWNED;
+
+	if (READ_ONCE(custody->word) != owned ||
+	    __sync_val_compare_and_swap(&custody->word, owned, generation << 1) != owned)
 		return false;
 	mark_custody(index, false);
 	__sync_fetch_and_add(&page->nr_custody, -1);
@@ -205,15 +260,15 @@ static __always_inline bool take_back(struct scherzo_control *page, struct scher
 }
 
 /* The kernel took the task out of our hands: dequeued, exiting, or simply running. */
-static __always_inline void leave_custody(struct task_ctx *tctx, struct scherzo_control *page)
+static __always_inline void leave_custody(const struct task_ctx *tctx)
 {
-	struct scherzo_slot *slot;
+	struct custody *custody = slot_custody(tctx->slot);
+	struct scherzo_control *page;
 
-	if (!tctx->in_custody)
+	if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
 		return;
-	tctx->in_custody = false;
-	slot = task_slot(tctx);
-	if (slot && take_back(page, slot, tctx->slot, tctx->generation))
+	page = control_page();
+	if (page && take_back(page, custody, tctx->slot, tctx->generation))
 		count(SCHERZO_CNT_LEFT);
 }
 
@@ -256,20 +311,23 @@ static void degrade(struct scherzo_control *page, u64 now)
 		degraded_hold_ns = degraded_hold_ns * 2 > HOLD_MAX_NS ? HOLD_MAX_NS : degraded_hold_ns * 2;
 	else
 		degraded_hold_ns = HOLD_MIN_NS;
+	WRITE_ONCE(answered_at_ns, 0);
 	WRITE_ONCE(page->degraded_since_ns, now);
 	send_notice();
-	/* Sweeping needs dispatches, also on CPUs that sleep or that one task keeps. */
+	/* Sweeping needs dispatches: CPUs that sleep are woken, others get there when their slice ends. */
 	kick_all(0);
 }
 
-/* Back to user space once it has answered this very notice and the hold has passed. */
+/* Back to user space once it has answered this very notice and the hold has passed since. */
 static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 {
 	u64 seq = READ_ONCE(page->degraded_seq);
 
 	if (!(seq & 1) || READ_ONCE(page->recovered_seq) != seq)
 		return;
-	if (time_delta(now, READ_ONCE(page->degraded_since_ns)) < (s64)degraded_hold_ns)
+	if (!READ_ONCE(answered_at_ns))
+		WRITE_ONCE(answered_at_ns, now);
+	if (time_delta(now, READ_ONCE(answered_at_ns)) < (s64)degraded_hold_ns)
 		return;
 	if (__sync_val_compare_and_swap(&page->degraded_seq, seq, seq + 1) == seq)
 		WRITE_ONCE(recovered_at_ns, now);
@@ -286,16 +344,14 @@ VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
 		u64 bits = word ? READ_ONCE(*word) : 0;
 
 		bpf_for(bit, 0, 64) {
-			struct scherzo_slot *slot;
-			u32 slot_index;
+			struct custody *custody;
 			s64 age;
 
 			if (!bits)
 				break;
-			slot_index = index * 64 + ctzll(bits);
+			custody = slot_custody(index * 64 + ctzll(bits));
 			bits &= bits - 1;
-			slot = bpf_map_lookup_elem(&slots, &slot_index);
-			age = slot ? time_delta(now, READ_ONCE(slot->handed_over_ns)) : 0;
+			age = custody ? time_delta(now, READ_ONCE(custody->handed_over_ns)) : 0;
 			if (age > oldest)
 				oldest = age;
 		}
@@ -304,13 +360,12 @@ VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
 }
 
 /* Puts a task that was taken back where the next dispatch finds it, in arrival order. */
-static void queue_swept(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page, u64 now)
+static void queue_swept(struct task_struct *p, const struct scherzo_control *page, u64 now)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 slice_ns = default_slice_ns(page);
 
-	tctx->in_custody = false;
 	count(SCHERZO_CNT_SWEPT);
 	if (!is_pinned(p))
 		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, 0);
@@ -325,23 +380,21 @@ static void queue_swept(struct task_struct *p, struct task_ctx *tctx, const stru
 VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 {
 	struct scherzo_control *page = control_page();
-	struct scherzo_slot *slot = bpf_map_lookup_elem(&slots, &index);
-	u32 *owner = bpf_map_lookup_elem(&slot_owners, &index);
-	struct task_ctx *tctx;
+	struct custody *custody = slot_custody(index);
 	struct task_struct *p;
-	u64 custody;
+	u64 word;
 
-	if (!page || !slot || !owner)
+	if (!page || !custody)
 		return 0;
-	custody = READ_ONCE(slot->custody);
-	if (!(custody & SCHERZO_CUSTODY_OWNED) || !take_back(page, slot, index, custody >> 1))
+	word = READ_ONCE(custody->word);
+	if (!(word & CUSTODY_OWNED) || !take_back(page, custody, index, word >> 1))
 		return 0;
-	p = bpf_task_from_pid(*owner);
-	if (!p)
+	p = bpf_task_from_pid(custody->pid);
+	if (!p) {
+		count(SCHERZO_CNT_LEFT);
 		return 0;
-	tctx = task_ctx(p);
-	if (tctx && tctx->slot == index)
-		queue_swept(p, tctx, page, now);
+	}
+	queue_swept(p, page, now);
 	bpf_task_release(p);
 	return 0;
 }

@@ -23,7 +23,7 @@ static __always_inline struct order checked_order(const struct scherzo_decision 
 {
 	u32 flags = decision->flags;
 	u32 klass = flags & SCHERZO_DECISION_CLASS_MASK;
-	s64 ahead = time_delta(decision->key_ns, now);
+	s64 ahead = signed_delta(decision->key_ns, now);
 	u64 slice_ns = decision->slice_ns;
 	struct order order = {
 		.slice_ns = slice_ns,
@@ -53,18 +53,7 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 {
 	s32 cpu;
 
-	if (stays_packed(p, word, order->klass)) {
-		cpu = idle_low_power_cpu(p);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
-	}
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
-	}
-	if (!order->preempt || !word.preemption)
+	if (kick_idle_for(p, word, order->klass) || !order->preempt || !word.preemption)
 		return;
 	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0) {
@@ -90,7 +79,7 @@ static void insert_on_cpu(struct task_struct *p, const struct order *order, s32 
 static void carry_out(struct task_struct *p, const struct order *order, struct control_word word)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc = cpu_llc(cpu);
+	u32 llc;
 
 	if (is_pinned(p)) {
 		insert_on_cpu(p, order, bpf_cpumask_first(p->cpus_ptr));
@@ -109,6 +98,7 @@ static void carry_out(struct task_struct *p, const struct order *order, struct c
 		return;
 	}
 
+	llc = target_llc(p, word, order->klass);
 	if (order->fifo)
 		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), order->slice_ns, 0);
 	else if (order->klass == SCHERZO_CLASS_INTERACTIVE)
@@ -122,33 +112,30 @@ static void apply_decision(const struct scherzo_decision *decision, struct scher
 			   struct control_word word, u64 now)
 {
 	u32 index = decision->slot;
-	struct scherzo_slot *slot = bpf_map_lookup_elem(&slots, &index);
-	u32 *owner = bpf_map_lookup_elem(&slot_owners, &index);
+	struct custody *custody = slot_custody(index);
 	struct task_ctx *tctx;
 	struct task_struct *p;
 	struct order order;
 
-	if (!slot || !owner) {
+	if (!custody) {
 		count(SCHERZO_CNT_FAILED);
 		return;
 	}
-	if (!take_back(page, slot, index, decision->generation)) {
+	if (!take_back(page, custody, index, decision->generation)) {
 		count(SCHERZO_CNT_CANCELLED);
 		return;
 	}
-	p = bpf_task_from_pid(*owner);
+	p = bpf_task_from_pid(custody->pid);
 	if (!p) {
 		count(SCHERZO_CNT_LEFT);
 		return;
 	}
 	tctx = task_ctx(p);
-	if (tctx && tctx->slot == index) {
-		tctx->in_custody = false;
+	if (tctx)
 		tctx->woken = false;
-		order = checked_order(decision, p->pid, page, now);
-		carry_out(p, &order, word);
-		count(SCHERZO_CNT_USER);
-	}
+	order = checked_order(decision, p->pid, page, now);
+	carry_out(p, &order, word);
+	count(SCHERZO_CNT_USER);
 	bpf_task_release(p);
 }
 
@@ -157,7 +144,8 @@ static long drain_one(struct bpf_dynptr *dynptr, void *context)
 	const struct scherzo_decision *decision = bpf_dynptr_data(dynptr, 0, sizeof(*decision));
 	struct scherzo_control *page = control_page();
 
-	__sync_fetch_and_add(&nr_drained, 1);
+	/* The ring admits one drainer at a time. */
+	WRITE_ONCE(nr_drained, nr_drained + 1);
 	if (decision && page)
 		apply_decision(decision, page, control_word(page), scx_bpf_now());
 	else
@@ -190,44 +178,56 @@ static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
 VERIFIED_ONCE int head_key(u64 dsq_id, u64 *key_ns)
 {
 	struct task_struct *head;
+	bool found = false;
 
 	if (!key_ns || scx_bpf_dsq_nr_queued(dsq_id) <= 0)
 		return false;
+	/* The verifier sees this from ops.init too, which sets the warden up and may sleep. */
+	bpf_rcu_read_lock();
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
-	if (!head)
-		return false;
-	*key_ns = head->scx.dsq_vtime;
-	return true;
+	if (head) {
+		*key_ns = head->scx.dsq_vtime;
+		found = true;
+	}
+	bpf_rcu_read_unlock();
+	return found;
 }
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
 #define PICK_FIFO 0x1 /* arrival order is the one in force */
 #define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
 
-/* Batch work has waited behind interactive work for longer than the bound allows. */
-static __always_inline bool batch_starves(const struct scherzo_control *page, struct llc_ctx *domain, u32 llc, u64 now)
-{
-	if (!nr_queued(QUEUE_BATCH, llc)) {
-		WRITE_ONCE(domain->batch_served_ns, now);
-		return false;
-	}
-	return time_delta(now, READ_ONCE(domain->batch_served_ns)) > (s64)READ_ONCE(page->starvation_limit_ns);
-}
-
-/* Interactive work first, batch work when there is none or when it has waited too long. */
-VERIFIED_ONCE int take_ordered(u32 llc, u64 now, u32 how)
+/*
+ * The batch task that is due has waited longer than the bound. Keys say when a task would have arrived had it deserved
+ * neither favour nor delay, so the head's key is its age, give or take half the bound.
+ */
+VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 {
 	const struct scherzo_control *page = control_page();
-	struct llc_ctx *domain = llc_ctx(llc);
-	bool may_batch = how & PICK_BATCH;
+	u64 key_ns = 0;
 
-	if (!page || !domain)
+	return page && head_key(QUEUE_ID(QUEUE_BATCH, llc), &key_ns) &&
+	       signed_delta(now, key_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
+}
+
+/*
+ * Interactive work first, batch work when there is none. Batch work that is late goes before it every other time, and
+ * then even on a CPU that low-power would rather have asleep: nothing starves, whatever its affinity.
+ */
+VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc)
 		return false;
-	if (may_batch && batch_starves(page, domain, llc, now) && take_from(QUEUE_BATCH, llc))
+	if (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now) && (cpuc->turn_late++ & 1) == 0 &&
+	    take_from(QUEUE_BATCH, llc)) {
+		cpuc->late_pick = true;
 		return true;
+	}
 	if (take_from(QUEUE_INTERACTIVE, llc))
 		return true;
-	return may_batch && take_from(QUEUE_BATCH, llc);
+	return how & PICK_BATCH && take_from(QUEUE_BATCH, llc);
 }
 
 /* From one domain's queues: those of the order that is being left first, then in turns once their time is over. */
@@ -240,11 +240,11 @@ VERIFIED_ONCE int take_from_domain(u32 llc, s32 cpu, u64 now, u32 how)
 		return false;
 	if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(QUEUE_FIFO, llc) &&
 	    (nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc)))
-		fifo_first = cpuc->turn++ & 1;
+		fifo_first = cpuc->turn_order++ & 1;
 
 	if (fifo_first)
-		return take_from(QUEUE_FIFO, llc) || take_ordered(llc, now, how);
-	return take_ordered(llc, now, how) || take_from(QUEUE_FIFO, llc);
+		return take_from(QUEUE_FIFO, llc) || take_ordered(llc, cpu, now, how);
+	return take_ordered(llc, cpu, now, how) || take_from(QUEUE_FIFO, llc);
 }
 
 /*
@@ -259,7 +259,7 @@ static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 	if (!head_key(QUEUE_ID(QUEUE_CPU, cpu), &own))
 		return false;
 	if (nr_queued(QUEUE_FIFO, llc))
-		return cpuc->turn++ & 1;
+		return cpuc->turn_pinned++ & 1;
 	if (head_key(QUEUE_ID(QUEUE_INTERACTIVE, llc), &shared) && time_before(shared, own))
 		return false;
 	return !head_key(QUEUE_ID(QUEUE_BATCH, llc), &shared) || !time_before(shared, own);
@@ -301,7 +301,9 @@ static __always_inline void follow_control(struct scherzo_control *page, struct 
 {
 	if (READ_ONCE(order_seen) != order) {
 		WRITE_ONCE(order_seen, order);
-		WRITE_ONCE(order_changed_ns, now);
+		/* An order that keeps changing must not keep the other's queues draining for ever. */
+		if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)(2 * DRAIN_FIRST_NS))
+			WRITE_ONCE(order_changed_ns, now);
 	}
 	if (READ_ONCE(page->seen_generation) != word.generation)
 		WRITE_ONCE(page->seen_generation, word.generation);
@@ -309,9 +311,10 @@ static __always_inline void follow_control(struct scherzo_control *page, struct 
 
 /*
  * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead; while user
- * space holds work the new slice is short, because some of it may be due here.
+ * space holds work the new slice is short, because some of it may be due here. Whoever used up a slice may be taken, and
+ * is judged anew: a task that is only ever kept would otherwise stay what it was once taken for.
  */
-static void keep_running(struct task_struct *prev, const struct scherzo_control *page, struct cpu_ctx *cpuc,
+static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
 			 struct control_word word)
 {
 	struct task_ctx *tctx = task_ctx(prev);
@@ -327,6 +330,32 @@ static void keep_running(struct task_struct *prev, const struct scherzo_control 
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(SCHERZO_CNT_KEPT);
+	if (!is_kthread(prev))
+		publish_claim(cpuc, scx_bpf_task_cpu(prev), published_key_ns(tctx, scx_bpf_now()));
+	refresh(prev, tctx, page, 0);
+}
+
+/* What waited for a CPU that went offline moves on; another CPU's dispatch may do it as well. */
+VERIFIED_ONCE int move_offline_queue(s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct task_struct *p;
+
+	if (!cpuc)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
+		u64 local = SCX_DSQ_LOCAL_ON | cpu;
+
+		/* Pinned tasks stay with the CPU: the kernel breaks their affinity when it pushes them off. */
+		if (is_pinned(p))
+			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
+		else
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
 #endif /* SCHERZO_DISPATCH_BPF_H */

@@ -54,11 +54,9 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (!page || !tctx)
 		return prev_cpu;
 	word = control_word(page);
-	if (is_engine(p)) {
-		cpu = engine_cpu(p, prev_cpu, word, &idle);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX_NS, idle ? 0 : SCX_ENQ_PREEMPT);
-		return cpu;
-	}
+	/* Its place is chosen in enqueue: a local queue could be taken by a higher class, with nobody to fetch it. */
+	if (is_engine(p))
+		return prev_cpu;
 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
@@ -76,7 +74,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		refresh(p, tctx, page, scx_bpf_now(), SCX_ENQ_WAKEUP);
+		refresh(p, tctx, page, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
 	if (!word.preemption || klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
@@ -85,8 +83,30 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (cpu < 0)
 		return prev_cpu;
 	run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
-	refresh(p, tctx, page, scx_bpf_now(), SCX_ENQ_WAKEUP);
+	refresh(p, tctx, page, SCX_ENQ_WAKEUP);
 	return cpu;
+}
+
+static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	tctx->wait_since_ns = now;
+	tctx->wait_cpu = cpu;
+	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
+}
+
+/* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
+static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *tctx)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (tctx->wait_cpu == cpu || !cpuc)
+		return;
+	tctx->wait_cpu = cpu;
+	tctx->wait_held_ns = cpu_held_ns(cpuc, scx_bpf_now());
 }
 
 /* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
@@ -114,8 +134,9 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
-	bool idle;
+	u64 kick_flags;
 	u32 klass;
+	s32 cpu;
 
 	if (!page) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -124,15 +145,23 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	word = control_word(page);
 	if (is_engine(p)) {
 		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
-		scx_bpf_kick_cpu(engine_cpu(p, scx_bpf_task_cpu(p), word, &idle), SCX_KICK_PREEMPT);
+		cpu = engine_cpu(p, word, &kick_flags);
+		scx_bpf_kick_cpu(cpu, kick_flags);
 		return;
 	}
 	if (is_kthread(p) && is_pinned(p)) {
 		run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
 		return;
 	}
+	/* Everything from here on waits in a queue of ours or in custody. */
+	arm_warden();
 	if (!tctx || is_reclaim(p) || is_degraded(page)) {
 		queue_in_kernel(p, tctx, page, word, enq_flags);
+		return;
+	}
+	follow_wait(p, tctx);
+	if (enq_flags & SCX_ENQ_REENQ) {
+		requeue(p, tctx, page, word, enq_flags);
 		return;
 	}
 
@@ -149,11 +178,10 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
 {
-	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 
-	if (page && tctx)
-		leave_custody(tctx, page);
+	if (tctx)
+		leave_custody(tctx);
 }
 
 void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
@@ -176,6 +204,12 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		how |= PICK_BATCH;
 
 	drain_decisions(page);
+	if (READ_ONCE(stranded_cpu)) {
+		u32 stranded = __sync_lock_test_and_set(&stranded_cpu, 0);
+
+		if (stranded)
+			move_offline_queue(stranded - 1);
+	}
 	if (is_degraded(page)) {
 		try_recover(page, now);
 		if (READ_ONCE(page->nr_custody) > 0)
@@ -185,8 +219,10 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		wake_engine_for_backlog(page, now, false);
 		return;
 	}
-	/* Nothing left here: whatever user space still holds is wanted now. */
+	/* Nothing left here: whatever user space still holds is wanted now, and what it has answered meanwhile. */
 	wake_engine_for_backlog(page, now, true);
+	if (READ_ONCE(page->nr_submitted) != READ_ONCE(nr_drained))
+		scx_bpf_kick_cpu(cpu, 0);
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
 		keep_running(prev, page, cpuc, word);
 }
@@ -197,14 +233,6 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 	if (page)
 		wake_engine_for_backlog(page, scx_bpf_now(), false);
-}
-
-static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
-
-	tctx->wait_since_ns = now;
-	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
 }
 
 void BPF_STRUCT_OPS(scherzo_runnable, struct task_struct *p, u64 enq_flags)
@@ -228,7 +256,8 @@ static __always_inline void record_wait(struct task_struct *p, const struct task
 
 	if (!stats || !tctx->wait_since_ns)
 		return;
-	bucket = wait_us > 0 ? log2_u64(wait_us) + 1 : 0;
+	/* scx's log2_u64() counts from one: it gives 1 for 1 us, as the buckets want it. */
+	bucket = wait_us > 0 ? log2_u64(wait_us) : 0;
 	if (bucket >= SCHERZO_NR_WAIT_BUCKETS)
 		bucket = SCHERZO_NR_WAIT_BUCKETS - 1;
 	stats->wait[klass & (SCHERZO_NR_CLASSES - 1)][bucket & (SCHERZO_NR_WAIT_BUCKETS - 1)]++;
@@ -238,45 +267,38 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 {
 	if (tctx->last_cpu == cpu)
 		return;
-	count(cpu_llc(tctx->last_cpu) == cpuc->llc ? SCHERZO_CNT_MIGRATED_LLC : SCHERZO_CNT_MIGRATED_FAR);
+	if (tctx->last_cpu >= 0)
+		count(cpu_llc(tctx->last_cpu) == cpuc->llc ? SCHERZO_CNT_MIGRATED_LLC : SCHERZO_CNT_MIGRATED_FAR);
 	tctx->last_cpu = cpu;
 }
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
-	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	const struct scherzo_slot *slot;
-	struct llc_ctx *domain;
 	u64 now = scx_bpf_now();
+	bool late_pick;
 	u32 klass;
 
-	if (!page || !tctx || !cpuc)
+	if (!tctx || !cpuc)
 		return;
-	leave_custody(tctx, page);
+	leave_custody(tctx);
 	tctx->started_ns = now;
 	count(SCHERZO_CNT_SWITCHES);
-	if (is_engine(p)) {
-		forget_claim(cpuc, cpu);
-		tctx->last_cpu = cpu;
+	retract_claim(cpuc);
+	late_pick = cpuc->late_pick;
+	cpuc->late_pick = false;
+	cpuc->rechecked = false;
+	if (is_engine(p))
 		return;
-	}
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
 	record_wait(p, tctx, klass, now);
 	tctx->wait_since_ns = 0;
-	if (klass != SCHERZO_CLASS_BATCH) {
-		forget_claim(cpuc, cpu);
-		return;
-	}
-	slot = task_slot(tctx);
-	publish_claim(cpuc, cpu, slot ? READ_ONCE(slot->key_ns) : now);
-	domain = llc_ctx(cpuc->llc);
-	if (domain)
-		WRITE_ONCE(domain->batch_served_ns, now);
+	if (klass == SCHERZO_CLASS_BATCH && !late_pick)
+		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
 }
 
 void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
@@ -301,132 +323,120 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 		start_waiting(p, tctx, now);
 }
 
+/*
+ * A CPU that goes idle may have missed work that was queued after its last look and before its idle mark. One more look
+ * per idle period: work that this CPU may not take must not keep it busy.
+ */
 void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 {
 	u32 index = cpu;
 	struct scherzo_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &index);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (stats && idle)
-		stats->nr_idle_entries++;
+	if (!idle || !stats || !cpuc)
+		return;
+	stats->nr_idle_entries++;
+	if (cpuc->rechecked)
+		return;
+	if (nr_queued(QUEUE_INTERACTIVE, cpuc->llc) || nr_queued(QUEUE_BATCH, cpuc->llc) ||
+	    nr_queued(QUEUE_FIFO, cpuc->llc)) {
+		cpuc->rechecked = true;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 }
 
 /*
  * A higher class took the CPU. What waits in its local queue would wait with it: put it back, so that other CPUs can
- * have it. Up to 6.18 the kernel says so through cpu_release; from 6.19 a tracepoint does, and only one of the two is
- * attached.
+ * have it. From 6.19 that can be done from the tracepoint below; up to 6.18 only from this callback. Stop tasks are gone
+ * in microseconds.
  */
 void BPF_STRUCT_OPS(scherzo_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	if (cpuc && !cpuc->held_since_ns)
-		WRITE_ONCE(cpuc->held_since_ns, scx_bpf_now());
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
-		count(SCHERZO_CNT_REQUEUED);
+	if (args->reason != SCX_CPU_PREEMPT_STOP && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
 		scx_bpf_reenqueue_local();
-	}
 }
 
-static __always_inline void cpu_is_ours(struct cpu_ctx *cpuc, s32 cpu, u64 now)
-{
-	u32 index = cpu;
-	struct scherzo_cpu_stats *stats;
-	u64 held_ns = cpu_held_ns(cpuc, now);
-
-	WRITE_ONCE(cpuc->held_ns, held_ns);
-	WRITE_ONCE(cpuc->held_since_ns, 0);
-	stats = bpf_map_lookup_elem(&cpu_stats, &index);
-	if (stats)
-		stats->held_ns = held_ns;
-}
-
-void BPF_STRUCT_OPS(scherzo_cpu_acquire, s32 cpu, struct scx_cpu_acquire_args *args)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	if (cpuc && cpuc->held_since_ns)
-		cpu_is_ours(cpuc, cpu, scx_bpf_now());
-}
-
+/* Accounts for the time that higher classes hold each CPU: real-time, deadline and stop tasks, below MAX_RT_PRIO. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(scherzo_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	bool higher = next->prio < 100; /* MAX_RT_PRIO: real-time, deadline and stop tasks are below it */
+	bool higher = next->prio < 100;
+	struct scherzo_cpu_stats *stats;
+	u64 now;
 
 	if (!cpuc || higher == !!cpuc->held_since_ns)
 		return 0;
+	now = scx_bpf_now();
 	if (!higher) {
-		cpu_is_ours(cpuc, cpu, scx_bpf_now());
+		WRITE_ONCE(cpuc->held_ns, cpu_held_ns(cpuc, now));
+		WRITE_ONCE(cpuc->held_since_ns, 0);
+		stats = this_cpu_stats();
+		if (stats)
+			stats->held_ns = cpuc->held_ns;
 		return 0;
 	}
-	WRITE_ONCE(cpuc->held_since_ns, scx_bpf_now());
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0) {
-		count(SCHERZO_CNT_REQUEUED);
-		scx_bpf_reenqueue_local();
-	}
+	WRITE_ONCE(cpuc->held_since_ns, now);
+	if (reenqueue_anywhere && !(is_kthread(next) && next->prio == 0) &&
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+		scx_bpf_reenqueue_local_from_anywhere();
 	return 0;
 }
 
 void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
 {
-	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (!page || !cpuc)
+	if (!cpuc)
 		return;
 	cpuc->online = true;
 	choose_low_power_cpus();
 }
 
-/* An offline CPU gets no dispatch: what waited for it alone moves on. */
+/* An offline CPU gets no dispatch. */
 void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
 {
-	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	struct task_struct *p;
 
-	if (!page || !cpuc)
+	if (!cpuc)
 		return;
 	cpuc->online = false;
-	forget_claim(cpuc, cpu);
+	forget_cpu(cpuc, cpu);
 	choose_low_power_cpus();
-	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
-		u64 local = SCX_DSQ_LOCAL_ON | cpu;
-
-		/* Pinned tasks stay with the CPU: the kernel breaks their affinity when it pushes them off. */
-		if (is_pinned(p))
-			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
-		else
-			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
-		count(SCHERZO_CNT_OFFLINE);
-	}
+	move_offline_queue(cpu);
+	kick_all(SCX_KICK_IDLE);
 }
 
-s32 BPF_STRUCT_OPS(scherzo_init_task, struct task_struct *p, struct scx_init_task_args *args)
+/*
+ * Without memory for its context a task is scheduled by BPF alone, in arrival order: better than a fork that fails.
+ * Sleepable, so that the memory may be waited for.
+ */
+s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct scherzo_slot *slot;
+	struct custody *custody;
 	u32 index = SCHERZO_NO_SLOT;
 
 	if (!tctx)
-		return -ENOMEM;
+		return 0;
 	if (bpf_map_pop_elem(&free_slots, &index))
 		index = SCHERZO_NO_SLOT;
 	tctx->slot = index;
-	tctx->last_cpu = bpf_get_smp_processor_id();
+	tctx->last_cpu = -1;
+	tctx->wait_cpu = -1;
 	slot = task_slot(tctx);
-	if (!slot)
+	custody = slot_custody(index);
+	if (!page || !slot || !custody)
 		return 0;
 	/* Generations go on where the slot's last owner left off, so that its late decisions fit nobody. */
-	tctx->generation = slot->custody >> 1;
+	tctx->generation = custody->word >> 1;
 	slot->klass = SCHERZO_CLASS_UNKNOWN;
 	slot->key_ns = 0;
 	slot->judged_ns = 0;
-	if (page)
-		__sync_fetch_and_add(&page->nr_tasks, 1);
+	__sync_fetch_and_add(&page->nr_tasks, 1);
 	return 0;
 }
 
@@ -434,24 +444,15 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
-	struct scherzo_facts *fact;
 	u32 index;
 
 	if (!page || !tctx || tctx->slot == SCHERZO_NO_SLOT)
 		return;
-	leave_custody(tctx, page);
+	leave_custody(tctx);
 	index = tctx->slot;
 	tctx->slot = SCHERZO_NO_SLOT;
 	__sync_fetch_and_add(&page->nr_tasks, -1);
-	/* If there is no room, user space notices when the slot's next owner has another pid. */
-	fact = bpf_ringbuf_reserve(&facts, sizeof(*fact), 0);
-	if (fact) {
-		__builtin_memset(fact, 0, sizeof(*fact));
-		fact->kind = SCHERZO_RECORD_EXIT;
-		fact->slot = index;
-		fact->pid = p->pid;
-		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
-	}
+	announce_exit(page, index, p->pid);
 	bpf_map_push_elem(&free_slots, &index, 0);
 }
 
@@ -526,10 +527,33 @@ int scherzo_kick_all(void *context)
 	return 0;
 }
 
-/* Under saturation the engine does not block, so its decisions need somebody else's dispatch. */
+/* Takes a CPU away from batch work, whichever it is, so that it dispatches. */
+VERIFIED_ONCE int kick_claimed(void)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc && try_claim(cpuc)) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			count(SCHERZO_CNT_KICKED);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static u64 nr_urgent_seen;
+
+/*
+ * Under saturation the engine does not block, so its decisions need somebody else's dispatch: an idle CPU's, or, if some
+ * of them ask for preemption, one that runs batch work.
+ */
 SEC("syscall")
 int scherzo_doorbell(void *context)
 {
+	struct scherzo_control *page = control_page();
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 cpu = scx_bpf_pick_idle_cpu(online, 0);
 
@@ -537,6 +561,9 @@ int scherzo_doorbell(void *context)
 	if (cpu >= 0) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		count(SCHERZO_CNT_KICKED);
+	} else if (page && READ_ONCE(page->nr_urgent) != nr_urgent_seen) {
+		nr_urgent_seen = READ_ONCE(page->nr_urgent);
+		kick_claimed();
 	}
 	return 0;
 }
@@ -551,7 +578,6 @@ SCX_OPS_DEFINE(scherzo_ops,
 	       .running			= (void *)scherzo_running,
 	       .stopping		= (void *)scherzo_stopping,
 	       .update_idle		= (void *)scherzo_update_idle,
-	       .cpu_acquire		= (void *)scherzo_cpu_acquire,
 	       .cpu_release		= (void *)scherzo_cpu_release,
 	       .cpu_online		= (void *)scherzo_cpu_online,
 	       .cpu_offline		= (void *)scherzo_cpu_offline,

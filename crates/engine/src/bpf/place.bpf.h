@@ -90,24 +90,33 @@ static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key
 	u64 bit = 1ULL << (cpu & 63);
 
 	WRITE_ONCE(cpuc->claim, key_ns | 1);
+	/* The bit stays set until the CPU goes offline: a claim of 0 says enough, and the line stays shared. */
 	if (domain && word < NR_CPU_WORDS && !(READ_ONCE(domain->claimable[word]) & bit))
 		__sync_fetch_and_or(&domain->claimable[word], bit);
 }
 
 static __always_inline void retract_claim(struct cpu_ctx *cpuc)
 {
-	WRITE_ONCE(cpuc->claim, 0);
+	if (READ_ONCE(cpuc->claim))
+		WRITE_ONCE(cpuc->claim, 0);
 }
 
-static __always_inline void forget_claim(struct cpu_ctx *cpuc, s32 cpu)
+static __always_inline void forget_cpu(struct cpu_ctx *cpuc, s32 cpu)
 {
 	struct llc_ctx *domain = llc_ctx(cpuc->llc);
 	u32 word = (u32)cpu / 64;
-	u64 bit = 1ULL << (cpu & 63);
 
 	retract_claim(cpuc);
-	if (domain && word < NR_CPU_WORDS && (READ_ONCE(domain->claimable[word]) & bit))
-		__sync_fetch_and_and(&domain->claimable[word], ~bit);
+	if (domain && word < NR_CPU_WORDS)
+		__sync_fetch_and_and(&domain->claimable[word], ~(1ULL << (cpu & 63)));
+}
+
+/* The key that user space last gave the task, or now if it never did. */
+static __always_inline u64 published_key_ns(const struct task_ctx *tctx, u64 now)
+{
+	const struct scherzo_slot *slot = task_slot(tctx);
+
+	return (slot ? READ_ONCE(slot->key_ns) : 0) ?: now;
 }
 
 /* First CPU that carries batch work in low-power mode and that the task may use; -1 if its affinity holds none. */
@@ -182,31 +191,85 @@ static __always_inline bool stays_packed(struct task_struct *p, struct control_w
 	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE && low_power_cpu(p) >= 0;
 }
 
+/* Wakes a CPU for a task that was just queued for its domain; false if none sleeps that may take it. */
+static __always_inline bool kick_idle_for(struct task_struct *p, struct control_word word, u32 klass)
+{
+	s32 cpu = stays_packed(p, word, klass) ? idle_low_power_cpu(p) : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+	if (cpu < 0)
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return true;
+}
+
+/* The domain whose queue a task enters: its own, but in low-power one that has a CPU awake for it. */
+static __always_inline u32 target_llc(struct task_struct *p, struct control_word word, u32 klass)
+{
+	s32 awake;
+
+	if (word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE && nr_llcs > 1) {
+		awake = low_power_cpu(p);
+		if (awake >= 0)
+			return cpu_llc(awake);
+	}
+	return cpu_llc(scx_bpf_task_cpu(p));
+}
+
 /*
  * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
- * slot, no room or no answer. In deadline order the key is the arrival.
+ * slot, no room or no answer. In deadline order the key is the arrival. The caller arms the warden.
  */
 static void queue_in_kernel(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
 			    struct control_word word, u64 enq_flags)
 {
 	u64 now = scx_bpf_now();
-	s32 cpu = scx_bpf_task_cpu(p);
 	u64 slice_ns = default_slice_ns(page);
-	u32 klass = tctx ? task_class(tctx) : SCHERZO_CLASS_INTERACTIVE;
-	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE || is_kthread(p) ? QUEUE_INTERACTIVE : QUEUE_BATCH;
-	s32 idle;
+	u32 klass = !tctx || is_kthread(p) ? SCHERZO_CLASS_INTERACTIVE : task_class(tctx);
+	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	u32 llc = target_llc(p, word, klass);
+	s32 cpu = scx_bpf_task_cpu(p);
 
 	count(SCHERZO_CNT_KERNEL);
-	if (is_pinned(p))
+	if (is_pinned(p)) {
 		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, enq_flags);
-	else if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
-		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
+		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), slice_ns, enq_flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, cpu_llc(cpu)), slice_ns, now, enq_flags);
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, llc), slice_ns, now, enq_flags);
+	kick_idle_for(p, word, klass);
+}
 
-	idle = is_pinned(p) ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+/*
+ * A task that had started its slice lost its CPU to a higher class. It keeps its place (its key) and the rest of its
+ * slice, without asking user space again, and any CPU may have it meanwhile.
+ */
+static void requeue(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
+		    struct control_word word, u64 enq_flags)
+{
+	u64 key_ns = published_key_ns(tctx, scx_bpf_now());
+	u64 slice_ns = p->scx.slice ?: default_slice_ns(page);
+	u32 klass = task_class(tctx);
+	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	u32 llc = target_llc(p, word, klass);
+	s32 cpu;
+
+	count(SCHERZO_CNT_REQUEUED);
+	if (is_pinned(p)) {
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		return;
+	}
+	if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
+		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), slice_ns, enq_flags | SCX_ENQ_HEAD);
+	else
+		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
+	if (kick_idle_for(p, word, klass) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return;
+	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Any CPU that no higher class holds; -1 if there is none. */
@@ -224,31 +287,29 @@ VERIFIED_ONCE s32 free_of_higher_class(struct task_struct *p __arg_trusted)
 }
 
 /*
- * Chooses a CPU for the engine's own thread: an idle one, else one taken from batch work, else its last one by force;
- * never one that a higher class holds. In low-power the CPU that called for it serves it, so that none wakes up.
+ * Chooses a CPU for the engine's own thread: an idle one, else one taken from batch work, else one that no higher class
+ * holds. In low-power the CPU that called for it serves it, so that none wakes up. Says how to kick it.
  */
-static s32 engine_cpu(struct task_struct *p, s32 prev_cpu, struct control_word word, bool *idle)
+static s32 engine_cpu(struct task_struct *p, struct control_word word, u64 *kick_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *cpuc;
+	struct cpu_ctx *cpuc = cpu_ctx(this_cpu);
 	s32 cpu;
 
-	*idle = false;
+	*kick_flags = SCX_KICK_IDLE;
 	if (word.mode != SCHERZO_MODE_LOW_POWER) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0) {
-			*idle = true;
+		if (cpu >= 0)
 			return cpu;
-		}
 	}
+	*kick_flags = SCX_KICK_PREEMPT;
 	cpu = claim_cpu(p, this_cpu);
 	if (cpu >= 0)
 		return cpu;
-	cpuc = cpu_ctx(prev_cpu);
-	if (cpuc && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, prev_cpu))
-		return prev_cpu;
+	if (cpuc && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, this_cpu))
+		return this_cpu;
 	cpu = free_of_higher_class(p);
-	return cpu >= 0 ? cpu : prev_cpu;
+	return cpu >= 0 ? cpu : this_cpu;
 }
 
 #endif /* SCHERZO_PLACE_BPF_H */

@@ -2,9 +2,8 @@
 /*
  * state.bpf.h: maps, contexts and the small accessors that everything else is written in.
  *
- * Ownership: the slot table's and the control page's halves belong to one side each (see scherzo_wire.h). What only BPF
- * may see (who owns a slot, what runs where) lives in maps that are not memory-mapped, so that a broken engine cannot
- * forge it.
+ * Ownership: each word of the control page has one writer (see scherzo_wire.h). What only BPF may see (who owns a slot,
+ * what is in custody, what runs where) lives in maps that are not memory-mapped, so that a broken engine cannot forge it.
  */
 #ifndef SCHERZO_STATE_BPF_H
 #define SCHERZO_STATE_BPF_H
@@ -46,6 +45,7 @@ _Static_assert(QUEUE_ID(QUEUE_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave
 const volatile u32 engine_pid;
 const volatile u32 nr_cpu_slots = 1; /* possible CPU ids: 0 .. nr_cpu_slots - 1 */
 const volatile u32 nr_llcs = 1;
+const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
 
 UEI_DEFINE(uei);
 
@@ -83,13 +83,23 @@ struct {
 	__type(value, struct scherzo_slot);
 } slots SEC(".maps");
 
-/* Thread that owns each slot: BPF's own copy. */
+/* custody = generation << 1 | owned by user space */
+#define CUSTODY_OWNED 0x1ULL
+
+/* BPF's own side of a slot. */
+struct custody {
+	u64 word;
+	u64 handed_over_ns;
+	u32 pid; /* thread that owns the slot */
+	u32 reserved;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SCHERZO_NR_SLOTS);
 	__type(key, u32);
-	__type(value, u32);
-} slot_owners SEC(".maps");
+	__type(value, struct custody);
+} custodies SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -116,11 +126,17 @@ struct cpu_ctx {
 	u64 held_ns; /* and had it for so long before */
 	u32 llc;
 	u32 online;
-	u32 turn; /* alternates between queues that cannot be compared */
 	u32 low_power; /* carries batch work in low-power mode */
-	u32 engine_here; /* the engine runs on this CPU */
-	u32 reserved;
+	/* Turns between queues that cannot be compared, each question with its own. */
+	u8 turn_pinned;
+	u8 turn_order;
+	u8 turn_late;
+	bool late_pick; /* the next task was due: nobody may take the CPU from it */
+	bool rechecked; /* kicked once since something last ran here */
 } CACHELINE;
+
+/* User space writes the topology to this offset. */
+_Static_assert(__builtin_offsetof(struct cpu_ctx, llc) == 24, "kernel.rs knows this offset");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -132,8 +148,7 @@ struct {
 #define NR_CPU_WORDS 16 /* of 64 CPUs */
 
 struct llc_ctx {
-	u64 batch_served_ns; /* last time batch work of this domain ran, or none waited */
-	u64 claimable[NR_CPU_WORDS]; /* CPUs whose claim may be set: a hint */
+	u64 claimable[NR_CPU_WORDS]; /* CPUs that have run batch work since they came online: where to look for claims */
 } CACHELINE;
 
 struct {
@@ -147,7 +162,7 @@ struct {
 struct task_ctx {
 	u64 generation; /* of the last enqueue that went to user space */
 	u64 wait_since_ns; /* runnable and not running since then */
-	u64 wait_held_ns; /* cpu_ctx.held_ns of its CPU at that time */
+	u64 wait_held_ns; /* cpu_ctx.held_ns of wait_cpu at that time */
 	u64 started_ns;
 	u64 sum_exec_ns;
 	u64 burst_ns; /* CPU time since it last slept */
@@ -155,9 +170,9 @@ struct task_ctx {
 	u64 refreshed_ns; /* last time user space was told about it */
 	u32 slot;
 	u32 waker_pid;
-	u32 last_cpu;
-	bool in_custody;
-	bool woken; /* of its own kind: woken since user space last judged it */
+	s32 last_cpu; /* -1 until it first runs */
+	s32 wait_cpu;
+	bool woken; /* woken, but never judged by user space since */
 };
 
 struct {
@@ -168,15 +183,14 @@ struct {
 } task_ctxs SEC(".maps");
 
 /* Decisions taken from the ring so far; compared with the engine's count before touching the ring. */
-static u64 nr_drained;
+static u64 nr_drained CACHELINE;
+
 /* The order that new work entered last, and since when: the other order's queues drain first for a while. */
-static u32 order_seen;
+static u32 order_seen CACHELINE;
 static u64 order_changed_ns;
-/* How long user space must be back before it is trusted again; grows when it keeps failing. */
-static u64 degraded_hold_ns;
-static u64 recovered_at_ns;
+
 /* Oldest record that a parked engine has not been woken for. */
-static u64 unread_since_ns;
+static u64 unread_since_ns CACHELINE;
 
 static __always_inline struct scherzo_control *control_page(void)
 {
@@ -206,6 +220,17 @@ static __always_inline struct scherzo_slot *task_slot(const struct task_ctx *tct
 	u32 slot = tctx->slot;
 
 	return bpf_map_lookup_elem(&slots, &slot);
+}
+
+static __always_inline struct custody *slot_custody(u32 slot)
+{
+	return bpf_map_lookup_elem(&custodies, &slot);
+}
+
+/* a - b as a signed number; scx's time_delta() clamps at 0. */
+static __always_inline s64 signed_delta(u64 a, u64 b)
+{
+	return (s64)(a - b);
 }
 
 static __always_inline struct scherzo_cpu_stats *this_cpu_stats(void)
@@ -250,7 +275,7 @@ static __always_inline bool is_reclaim(const struct task_struct *p)
 {
 	if (p->flags & (PF_KSWAPD | PF_KCOMPACTD))
 		return true;
-	return p->comm[0] == 'k' && p->comm[1] == 'h' && p->comm[2] == 'u' && p->comm[3] == 'g';
+	return is_kthread(p) && p->comm[0] == 'k' && p->comm[1] == 'h' && p->comm[2] == 'u' && p->comm[3] == 'g';
 }
 
 /* The control word, read once per callback. */

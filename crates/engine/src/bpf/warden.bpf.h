@@ -16,6 +16,8 @@
 
 /* Tasks in all queues, as the last round found it. */
 static u64 nr_found;
+/* An offline CPU whose queue got a task in the moment it went, plus one; a dispatch moves it. */
+static u32 stranded_cpu;
 
 /* Looks at the head of one queue. */
 VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
@@ -39,7 +41,7 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 		if (!tctx || !cpuc || !tctx->wait_since_ns)
 			continue;
 		waited = time_delta(now, tctx->wait_since_ns);
-		held = cpu_held_ns(cpuc, now) - tctx->wait_held_ns;
+		held = signed_delta(cpu_held_ns(cpuc, now), tctx->wait_held_ns);
 		if (waited - (held > 0 ? held : 0) > (s64)limit_ns) {
 			scx_bpf_error("stall: %s[%d] has been runnable for %lld ms in queue %llx", p->comm, p->pid,
 				      waited / (s64)NSEC_PER_MSEC, dsq_id);
@@ -55,12 +57,31 @@ VERIFIED_ONCE int check_queues(u64 now, u64 limit_ns)
 	u32 index;
 
 	nr_found = 0;
-	bpf_for(index, 0, nr_cpu_slots)
+	bpf_for(index, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(index);
+
 		check_queue(QUEUE_ID(QUEUE_CPU, index), now, limit_ns);
+		if (cpuc && !cpuc->online && scx_bpf_dsq_nr_queued(QUEUE_ID(QUEUE_CPU, index)) > 0)
+			WRITE_ONCE(stranded_cpu, index + 1);
+	}
 	bpf_for(index, 0, nr_llcs) {
 		check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now, limit_ns);
 		check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
 		check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
+	}
+	return 0;
+}
+
+/* Wakes sleepers for batch work that is late: in low-power nobody else does. */
+VERIFIED_ONCE int kick_for_late_batch(u64 now)
+{
+	u32 llc;
+
+	bpf_for(llc, 0, nr_llcs) {
+		if (batch_is_late(llc, now)) {
+			kick_all(SCX_KICK_IDLE);
+			break;
+		}
 	}
 	return 0;
 }
@@ -82,13 +103,17 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 		if (is_degraded(page))
 			kick_all(0);
 	}
+	if (READ_ONCE(stranded_cpu))
+		kick_all(0);
+	else
+		kick_for_late_batch(now);
 
 	if (nr_found || READ_ONCE(page->nr_custody) > 0 || is_degraded(page)) {
 		bpf_timer_start(timer, WARDEN_PERIOD_NS, 0);
 		return 0;
 	}
-	WRITE_ONCE(warden_armed, 0);
-	/* Pairs with a hand-over that saw the warden armed just before. */
+	/* A full barrier: a hand-over that saw the warden armed has made its entry visible by now. */
+	__sync_lock_test_and_set(&warden_armed, 0);
 	if (READ_ONCE(page->nr_custody) > 0)
 		arm_warden();
 	return 0;
