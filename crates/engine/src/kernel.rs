@@ -279,7 +279,20 @@ fn run(program: &OwnedFd) {
 
 fn open_skeleton(object: &mut MaybeUninit<OpenObject>) -> Result<OpenBpfSkel<'_>> {
     let builder = BpfSkelBuilder::default();
-    scx_ops_open!(builder, object, scherzo_ops, None)
+    let mut open: Result<OpenBpfSkel<'_>> = scx_ops_open!(builder, object, scherzo_ops, None);
+    if let Ok(open) = &mut open {
+        set_ops_name(&mut open.struct_ops.scherzo_ops_mut().name);
+    }
+    open
+}
+
+/// Name and version, as everybody sees them in sysfs.
+fn set_ops_name(field: &mut [std::ffi::c_char]) {
+    let name = concat!("scherzo_", env!("CARGO_PKG_VERSION"));
+    field.fill(0);
+    for (to, from) in field.iter_mut().zip(name.bytes()) {
+        *to = from as std::ffi::c_char;
+    }
 }
 
 fn load_skeleton(mut open: OpenBpfSkel<'_>) -> Result<BpfSkel<'_>> {
