@@ -212,10 +212,9 @@ impl Job {
 /// Emulation is slower than hardware, all CPUs on one thread slower still, and other work may share the host.
 fn patience(accel: Accel, machine: &Machine) -> u32 {
     match (machine.time, accel) {
-        (Time::Real | Time::Serial, Accel::Kvm) => 2,
+        (Time::Real | Time::Steady, Accel::Kvm) => 2,
         (Time::Real, Accel::Tcg) => 6,
-        (Time::Serial, Accel::Tcg) => 8 + 2 * machine.nr_cpus,
-        (Time::Virtual, _) => 10 + 3 * machine.nr_cpus,
+        (Time::Steady | Time::Virtual, _) => 10 + 3 * machine.nr_cpus,
     }
 }
 

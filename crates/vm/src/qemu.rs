@@ -29,9 +29,10 @@ pub enum Time {
     /// The host's: as fast as it goes.
     #[default]
     Real,
-    /// Software emulation on one thread with the host's clock: slower, but code patched in the running kernel (static keys
-    /// that loading a scheduler flips) is seen by all CPUs at once. For storms of loads and unloads.
-    Serial,
+    /// The host's on KVM, else [`Time::Virtual`]. In software emulation the host's clock has two faults: with a thread per
+    /// virtual CPU, code that loading a scheduler patches in the running kernel may reach one of them too late, and with
+    /// one thread for all, each has its turn for 100 ms.
+    Steady,
     /// A clock that counts instructions: what else the host does is not seen. For measurements.
     Virtual,
 }
@@ -124,7 +125,7 @@ fn smp(machine: &Machine) -> String {
 
 fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
     match (time, accel) {
-        (Time::Virtual, _) => &[
+        (Time::Virtual, _) | (Time::Steady, Accel::Tcg) => &[
             "-accel",
             "tcg,thread=single",
             "-cpu",
@@ -135,7 +136,6 @@ fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
             "base=2026-01-01,clock=vm",
         ],
         (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
-        (Time::Serial, Accel::Tcg) => &["-accel", "tcg,thread=single", "-cpu", "max"],
         (Time::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
     }
 }
@@ -187,8 +187,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_time_never_uses_kvm() {
+    fn virtual_time_never_uses_kvm_and_steady_time_does() {
         assert!(accel_arguments(Accel::Kvm, Time::Virtual).contains(&"tcg,thread=single"));
+        assert!(accel_arguments(Accel::Kvm, Time::Steady).contains(&"kvm"));
+        assert!(accel_arguments(Accel::Tcg, Time::Steady).contains(&"-icount"));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) struct Options {
     /// Memory in MiB
     #[arg(long, default_value_t = 2048)]
     memory: u32,
-    /// The guest's clock: real, serial (all virtual CPUs on one host thread: for storms of loads and unloads), or virtual
-    /// (counts instructions: slow, but what else the host does is not seen)
+    /// The guest's clock: real, virtual (counts instructions: slow, but what else the host does is not seen), or steady
+    /// (real on KVM, else virtual: for storms of loads and unloads)
     #[arg(long, default_value = "real", value_parser = parse_time)]
     time: Time,
     /// Further -smp properties, such as sockets=2,cores=2
@@ -88,8 +88,8 @@ impl Options {
 fn parse_time(name: &str) -> Result<Time> {
     match name {
         "real" => Ok(Time::Real),
-        "serial" => Ok(Time::Serial),
+        "steady" => Ok(Time::Steady),
         "virtual" => Ok(Time::Virtual),
-        _ => bail!("real, serial or virtual"),
+        _ => bail!("real, steady or virtual"),
     }
 }

@@ -52,25 +52,17 @@ const LATENCY: &[Case] = &[case("latency, loading and switching times", latency:
 /// What `cargo xtask test vm` runs; `long` adds what takes long.
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
-    // One host thread per guest: loading and unloading patch code in the running kernel, which multi-threaded emulation
-    // may show to one virtual CPU too late.
-    let four_cpus = Machine { nr_cpus: 4, time: Time::Serial, ..Machine::default() };
+    let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
     let virtual_time = Machine { nr_cpus: 4, time: Time::Virtual, ..Machine::default() };
-    let two_cpus = Machine { time: Time::Serial, ..Machine::default() };
     let mut scheduling = SCHEDULING.to_vec();
     if long {
         scheduling.extend_from_slice(LONG);
     }
     vec![
-        Group { name: "long-term kernel", role: Role::Lts, machine: four_cpus.clone(), cases: scheduling.clone() },
-        Group { name: "newest kernel", role: Role::Newest, machine: four_cpus, cases: scheduling },
+        Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
+        Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time, cases: LATENCY.to_vec() },
-        Group {
-            name: "malformed BTF",
-            role: Role::MalformedBtf,
-            machine: two_cpus.clone(),
-            cases: UNSUPPORTED.to_vec(),
-        },
-        Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: two_cpus, cases: UNSUPPORTED.to_vec() },
+        Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
+        Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ]
 }
