@@ -173,6 +173,8 @@ fn guests(checkout: &Path, options: &Options) -> Result<Score> {
     }
     groups.retain(|group| !group.cases.is_empty());
     ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
+    // Found out once, before guests start side by side.
+    rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
     let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, &payload);
     Ok(harness::run(&groups, NR_PARALLEL_GUESTS, &boot))
 }

@@ -29,12 +29,12 @@ pub(super) fn thousand_mode_changes(guest: &mut Guest) -> Result<()> {
 
 /// Affinities change while tasks wait and run.
 pub(super) fn affinity(guest: &mut Guest) -> Result<()> {
-    survives(guest, "stress-ng --race-sched $(nproc) --timeout 15s --quiet", Duration::from_mins(1))
+    survives(guest, "stress-ng --race-sched $(nproc) --timeout 10s --quiet", Duration::from_mins(1))
 }
 
 /// Tasks are born and die faster than they can be known.
 pub(super) fn fork(guest: &mut Guest) -> Result<()> {
-    survives(guest, "stress-ng --fork $((2 * $(nproc))) --timeout 15s --quiet", Duration::from_mins(1))
+    survives(guest, "stress-ng --fork $((2 * $(nproc))) --timeout 10s --quiet", Duration::from_mins(1))
 }
 
 /// Everything at once for ten minutes.
