@@ -19,7 +19,7 @@
 
 #define WARDEN_PERIOD_NS (50 * NSEC_PER_MSEC)
 /* Records that a parked engine may find together when it is not urgent. */
-#define BATCHING_NS (1 * NSEC_PER_MSEC)
+#define BATCHING_NS (3 * NSEC_PER_MSEC)
 /* Room that only bells and notices may use, so that a parked engine can always be woken. */
 #define RING_RESERVE_BYTES 4096
 #define HOLD_MIN_NS (200 * NSEC_PER_MSEC)

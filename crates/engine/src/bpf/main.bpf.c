@@ -41,6 +41,24 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
 	count(counter);
 }
 
+/*
+ * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
+ * a queue. Only while nothing else is due there, and with a short leash in case the waker goes on: many say so and do not.
+ */
+VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct task_struct *waker = bpf_get_current_task_btf();
+
+	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO ||
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || nr_queued(QUEUE_INTERACTIVE, cpu_llc(cpu)) ||
+	    nr_queued(QUEUE_FIFO, cpu_llc(cpu)))
+		return false;
+	if (waker->scx.slice > SYNC_LEASH_NS)
+		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
+	return true;
+}
+
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
@@ -77,14 +95,22 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		refresh(p, tctx, page, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
-	if (!word.preemption || klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
+	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
 		return cpu;
-	cpu = claim_cpu(p, prev_cpu);
-	if (cpu < 0)
-		return prev_cpu;
-	run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
-	refresh(p, tctx, page, SCX_ENQ_WAKEUP);
-	return cpu;
+	if (word.preemption) {
+		cpu = claim_cpu(p, prev_cpu);
+		if (cpu >= 0) {
+			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+			refresh(p, tctx, page, SCX_ENQ_WAKEUP);
+			return cpu;
+		}
+	}
+	if (wake_flags & SCX_WAKE_SYNC && follows_waker(p)) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		refresh(p, tctx, page, SCX_ENQ_WAKEUP);
+		return bpf_get_smp_processor_id();
+	}
+	return prev_cpu;
 }
 
 static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
@@ -129,6 +155,26 @@ static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_contr
 	return false;
 }
 
+static __always_inline void make_room_for_engine(s32 cpu, u64 kick_flags)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && kick_flags & SCX_KICK_PREEMPT)
+		WRITE_ONCE(cpuc->engine_coming, true);
+}
+
+/*
+ * The task was interrupted for the engine's sake, some microseconds, with part of its slice left: that is no reason to
+ * ask the engine about it, or each of its runs would cause the next.
+ */
+static __always_inline bool gave_way_to_engine(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+
+	return cpuc && READ_ONCE(cpuc->engine_coming) && !(enq_flags & SCX_ENQ_WAKEUP) &&
+	       slice_left_ns(tctx, scx_bpf_now());
+}
+
 void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct scherzo_control *page = control_page();
@@ -146,6 +192,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (is_engine(p)) {
 		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
 		cpu = engine_cpu(p, word, &kick_flags);
+		make_room_for_engine(cpu, kick_flags);
 		scx_bpf_kick_cpu(cpu, kick_flags);
 		return;
 	}
@@ -160,7 +207,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	follow_wait(p, tctx);
-	if (enq_flags & SCX_ENQ_REENQ) {
+	if (enq_flags & SCX_ENQ_REENQ || gave_way_to_engine(p, tctx, enq_flags)) {
 		requeue(p, tctx, page, word, enq_flags);
 		return;
 	}
@@ -290,8 +337,10 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	late_pick = cpuc->late_pick;
 	cpuc->late_pick = false;
 	cpuc->rechecked = false;
+	cpuc->engine_coming = false;
 	if (is_engine(p))
 		return;
+	tctx->slice_ns = p->scx.slice;
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
@@ -356,13 +405,13 @@ void BPF_STRUCT_OPS(scherzo_cpu_release, s32 cpu, struct scx_cpu_release_args *a
 		scx_bpf_reenqueue_local();
 }
 
-/* Accounts for the time that higher classes hold each CPU: real-time, deadline and stop tasks, below MAX_RT_PRIO. */
+/* Accounts for the time that higher classes hold each CPU: real-time, deadline and stop tasks. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(scherzo_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	bool higher = next->prio < 100;
+	bool higher = next->prio < MAX_RT_PRIO;
 	struct scherzo_cpu_stats *stats;
 	u64 now;
 

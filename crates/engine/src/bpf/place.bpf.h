@@ -242,15 +242,24 @@ static void queue_in_kernel(struct task_struct *p, struct task_ctx *tctx, const 
 	kick_idle_for(p, word, klass);
 }
 
+/* What is left of the slice a task started with. */
+static __always_inline u64 slice_left_ns(const struct task_ctx *tctx, u64 now)
+{
+	u64 ran_ns = time_delta(now, tctx->started_ns);
+
+	return tctx->slice_ns > ran_ns ? tctx->slice_ns - ran_ns : 0;
+}
+
 /*
- * A task that had started its slice lost its CPU to a higher class. It keeps its place (its key) and the rest of its
- * slice, without asking user space again, and any CPU may have it meanwhile.
+ * A task that had started its slice lost its CPU to a higher class or to the engine. It keeps its place (its key) and the
+ * rest of its slice, without asking user space again, and any CPU may have it meanwhile.
  */
 static void requeue(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
 		    struct control_word word, u64 enq_flags)
 {
-	u64 key_ns = published_key_ns(tctx, scx_bpf_now());
-	u64 slice_ns = p->scx.slice ?: default_slice_ns(page);
+	u64 now = scx_bpf_now();
+	u64 key_ns = published_key_ns(tctx, now);
+	u64 slice_ns = p->scx.slice ?: slice_left_ns(tctx, now) ?: default_slice_ns(page);
 	u32 klass = task_class(tctx);
 	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
 	u32 llc = target_llc(p, word, klass);

@@ -13,6 +13,13 @@
 
 /* Longest slice that a decision may ask for, and the slice of the engine itself. */
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
+/* How long a waker that promised to sleep may still run. */
+#define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
+
+/* Priorities below this belong to higher scheduling classes. */
+#ifndef MAX_RT_PRIO
+#define MAX_RT_PRIO 100
+#endif
 
 #define CACHELINE __attribute__((aligned(64)))
 
@@ -133,6 +140,7 @@ struct cpu_ctx {
 	u8 turn_late;
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
+	bool engine_coming; /* who runs here makes room for the engine */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -164,6 +172,7 @@ struct task_ctx {
 	u64 wait_since_ns; /* runnable and not running since then */
 	u64 wait_held_ns; /* cpu_ctx.held_ns of wait_cpu at that time */
 	u64 started_ns;
+	u64 slice_ns; /* that it started with */
 	u64 sum_exec_ns;
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
