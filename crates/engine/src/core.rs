@@ -140,7 +140,6 @@ impl<P: Policy> Core<P> {
     }
 }
 
-
 fn task_facts(facts: &Facts) -> TaskFacts {
     TaskFacts {
         slot: SlotId(facts.slot),

@@ -146,7 +146,11 @@ impl<'obj> Loaded<'obj> {
         let mut value = vec![0; self.skel.maps.cpu_ctxs.value_size() as usize];
         for (cpu, llc) in (0_u32..).zip(&domains.llc_of_cpu) {
             value[LLC_OFFSET..LLC_OFFSET + 4].copy_from_slice(&llc.to_ne_bytes());
-            self.skel.maps.cpu_ctxs.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).context("cannot write the topology")?;
+            self.skel
+                .maps
+                .cpu_ctxs
+                .update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)
+                .context("cannot write the topology")?;
         }
         Ok(())
     }

@@ -20,7 +20,8 @@ pub struct CompactionOff {
 impl CompactionOff {
     /// Saves the value and clears it.
     pub fn new() -> Result<Self> {
-        let before = fs::read_to_string(COMPACT_UNEVICTABLE).with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?;
+        let before =
+            fs::read_to_string(COMPACT_UNEVICTABLE).with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?;
         fs::write(COMPACT_UNEVICTABLE, "0").with_context(|| format!("cannot write {COMPACT_UNEVICTABLE}"))?;
         Ok(Self { before: before.trim().to_owned() })
     }
@@ -50,6 +51,7 @@ pub fn lock_all() -> Result<()> {
 }
 
 #[inline(never)]
+#[expect(clippy::large_stack_arrays, reason = "using up stack is the point")]
 fn grow_stack() {
     let stack = [1_u8; STACK_BYTES];
     std::hint::black_box(&stack);
@@ -85,8 +87,11 @@ impl Usage {
 /// wait for memory, and locked memory does not change any more.
 pub fn resident_bytes() -> u64 {
     let mut text = [0_u8; 128];
-    let Ok(file) = rustix::fs::open("/proc/self/statm", rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
-    else {
+    let Ok(file) = rustix::fs::open(
+        "/proc/self/statm",
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    ) else {
         return 0;
     };
     let len = rustix::io::read(&file, &mut text).unwrap_or(0);

@@ -76,7 +76,6 @@ pub struct Scheduler<'a, P> {
     bells: Bells,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
-    signals: &'a OwnedFd,
     settings: Settings,
 }
 
@@ -93,11 +92,11 @@ struct Ready {
 }
 
 impl<'a, P: Policy + 'static> Scheduler<'a, P> {
-    /// Maps the rings and registers what the loop waits for.
+    /// Maps the rings and registers what the loop waits for. `signals` must stay open as long as the loop runs.
     pub fn new(
         loaded: &Loaded<'_>,
         socket: &'a OwnedFd,
-        signals: &'a OwnedFd,
+        signals: &OwnedFd,
         policy: P,
         settings: Settings,
     ) -> Result<Self> {
@@ -118,7 +117,6 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
             bells: loaded.bells()?,
             epoll,
             socket,
-            signals,
             settings,
         })
     }
@@ -211,9 +209,8 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         loop {
             match channel::receive_into(self.socket, &mut packet) {
                 Ok(Some(())) => {}
-                Ok(None) => return Request::Stop,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Request::None,
-                Err(_) => return Request::Stop,
+                Ok(None) | Err(_) => return Request::Stop,
             }
             let seq = match ToEngine::decode(&packet) {
                 Ok(ToEngine::SetMode { seq, mode, preemption }) => {

@@ -77,7 +77,7 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings) -> Result<Exit, LoadError
 /// Everything that allocates, before attaching.
 fn build<'a>(
     socket: &'a OwnedFd,
-    signals: &'a OwnedFd,
+    signals: &OwnedFd,
     settings: &LoadSettings,
     loaded: &Loaded<'_>,
 ) -> Result<Scheduler<'a, Scherzo>> {

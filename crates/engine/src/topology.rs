@@ -40,7 +40,8 @@ impl Domains {
         }
         let mut llc_of_cpu = vec![0; nr_cpus];
         for (cpu, llc) in cpus {
-            *llc_of_cpu.get_mut(cpu).with_context(|| format!("CPU {cpu} is not among the possible ones"))? = numbers[&llc];
+            *llc_of_cpu.get_mut(cpu).with_context(|| format!("CPU {cpu} is not among the possible ones"))? =
+                numbers[&llc];
         }
         Ok(Self { llc_of_cpu, nr_llcs: (numbers.len() as u32).max(1) })
     }
@@ -48,8 +49,8 @@ impl Domains {
 
 /// One more than the highest id in a list such as `0-3,8`.
 fn nr_ids(list: &str) -> Option<usize> {
-    let last = list.trim().rsplit([',', '-']).next()?;
-    Some(last.parse::<usize>().ok()? + 1)
+    let highest = list.trim().rsplit([',', '-']).next()?;
+    Some(highest.parse::<usize>().ok()? + 1)
 }
 
 #[cfg(test)]
