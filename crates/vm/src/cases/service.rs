@@ -45,7 +45,7 @@ pub fn kernel(shell: &mut dyn Shell) -> Result<KernelState> {
 /// A `busctl call` of a member; `arguments` are the signature and the values.
 #[must_use]
 pub fn call_command(member: &str, arguments: &str) -> String {
-    format!("busctl --system --timeout=60 call {TARGET} {member} {arguments}")
+    format!("busctl --system call {TARGET} {member} {arguments}")
 }
 
 /// Calls a member, whatever comes of it.
