@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * lifecycle.bpf.h: CPUs and tasks come and go, the scheduler starts and ends, and user space rings its bells.
+ */
+#ifndef SCHERZO_LIFECYCLE_BPF_H
+#define SCHERZO_LIFECYCLE_BPF_H
+
+void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc)
+		return;
+	cpuc->online = true;
+	choose_low_power_cpus();
+}
+
+/* An offline CPU gets no dispatch. */
+void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc)
+		return;
+	cpuc->online = false;
+	forget_cpu(cpuc, cpu);
+	choose_low_power_cpus();
+	move_offline_queue(cpu);
+	kick_all(SCX_KICK_IDLE);
+}
+
+/*
+ * Without memory for its context a task is scheduled by BPF alone, in arrival order: better than a fork that fails.
+ * Sleepable, so that the memory may be waited for.
+ */
+s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct scherzo_slot *slot;
+	struct custody *custody;
+	u32 index = SCHERZO_NO_SLOT;
+
+	if (!tctx)
+		return 0;
+	if (bpf_map_pop_elem(&free_slots, &index))
+		index = SCHERZO_NO_SLOT;
+	tctx->slot = index;
+	tctx->last_cpu = -1;
+	tctx->wait_cpu = -1;
+	slot = task_slot(tctx);
+	custody = slot_custody(index);
+	if (!page || !slot || !custody)
+		return 0;
+	/* Generations go on where the slot's last owner left off, so that its late decisions fit nobody. */
+	tctx->generation = custody->word >> 1;
+	slot->klass = SCHERZO_CLASS_UNKNOWN;
+	slot->key_ns = 0;
+	slot->judged_ns = 0;
+	__sync_fetch_and_add(&page->nr_tasks, 1);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	u32 index;
+
+	if (!page || !tctx || tctx->slot == SCHERZO_NO_SLOT)
+		return;
+	leave_custody(tctx);
+	index = tctx->slot;
+	tctx->slot = SCHERZO_NO_SLOT;
+	__sync_fetch_and_add(&page->nr_tasks, -1);
+	announce_exit(page, index, p->pid);
+	bpf_map_push_elem(&free_slots, &index, 0);
+}
+
+VERIFIED_ONCE s32 create_queues(void)
+{
+	s32 err = scx_bpf_create_dsq(ENGINE_DSQ, -1);
+	u32 index;
+
+	bpf_for(index, 0, nr_cpu_slots)
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU, index), -1);
+	bpf_for(index, 0, nr_llcs) {
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_INTERACTIVE, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_BATCH, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FIFO, index), -1);
+	}
+	return err;
+}
+
+/* Highest first, so that the lowest is taken first and the table stays compact. */
+static int free_slot(u32 index, void *context)
+{
+	u32 slot = SCHERZO_NR_SLOTS - 1 - index;
+
+	return bpf_map_push_elem(&free_slots, &slot, 0) ? 1 : 0;
+}
+
+VERIFIED_ONCE int note_online_cpus(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc)
+			cpuc->online = bpf_cpumask_test_cpu(cpu, online);
+	}
+	scx_bpf_put_cpumask(online);
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
+{
+	s32 err;
+
+	err = create_queues() ?: init_warden();
+	if (err) {
+		scx_bpf_error("cannot set up queues and timer: %d", err);
+		return err;
+	}
+	bpf_loop(SCHERZO_NR_SLOTS, free_slot, NULL, 0);
+	note_online_cpus();
+	choose_low_power_cpus();
+	return 0;
+}
+
+void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
+{
+	struct scherzo_control *page = control_page();
+
+	UEI_RECORD(uei, ei);
+	if (page)
+		WRITE_ONCE(page->exited, 1);
+	send_notice();
+}
+
+/* After a new control word: CPUs that sleep would otherwise sleep over waiting work. */
+SEC("syscall")
+int scherzo_kick_all(void *context)
+{
+	kick_all(SCX_KICK_IDLE);
+	return 0;
+}
+
+/* Takes a CPU away from batch work, whichever it is, so that it dispatches. */
+VERIFIED_ONCE int kick_claimed(void)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc && try_claim(cpuc)) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			count(SCHERZO_CNT_KICKED);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static u64 nr_urgent_seen;
+
+/*
+ * Under saturation the engine does not block, so its decisions need somebody else's dispatch: an idle CPU's, or, if some
+ * of them ask for preemption, one that runs batch work.
+ */
+SEC("syscall")
+int scherzo_doorbell(void *context)
+{
+	struct scherzo_control *page = control_page();
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 cpu = scx_bpf_pick_idle_cpu(online, 0);
+
+	scx_bpf_put_cpumask(online);
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		count(SCHERZO_CNT_KICKED);
+	} else if (page && READ_ONCE(page->nr_urgent) != nr_urgent_seen) {
+		nr_urgent_seen = READ_ONCE(page->nr_urgent);
+		kick_claimed();
+	}
+	return 0;
+}
+
+#endif /* SCHERZO_LIFECYCLE_BPF_H */
