@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -24,36 +24,25 @@ const OUTPUT_CHUNK_BYTES: usize = 32 << 10;
 
 type Port = Arc<Mutex<File>>;
 
-struct Job {
-    group: Pid,
-    stdin: Sender<Vec<u8>>,
-}
-
 /// Serves the host until the port closes, which it never does while the machine runs.
 pub fn serve() -> Result<()> {
     let mut from_host = open_port()?;
     let to_host: Port = Arc::new(Mutex::new(from_host.try_clone()?));
     send(&to_host, &Frame::Hello);
-    let mut jobs = HashMap::new();
+    let mut groups = HashMap::new();
     loop {
         match Frame::read(&mut from_host).context("the host is gone")? {
             Frame::Spawn(id, command) => match spawn(id, &command, &to_host) {
-                Ok(job) => drop(jobs.insert(id, job)),
+                Ok(group) => drop(groups.insert(id, group)),
                 Err(error) => {
                     send(&to_host, &Frame::Stderr(id, format!("{error:#}\n").into_bytes()));
                     send(&to_host, &Frame::Exit(id, 127));
                 }
             },
-            Frame::Stdin(id, bytes) => {
-                if let Some(job) = jobs.get(&id) {
-                    // The command may have closed its input; it will tell how it went.
-                    let _ = job.stdin.send(bytes);
-                }
-            }
             Frame::Kill(id) => {
-                if let Some(job) = jobs.remove(&id) {
+                if let Some(group) = groups.remove(&id) {
                     // Already gone is as good.
-                    let _ = kill_process_group(job.group, Signal::KILL);
+                    let _ = kill_process_group(group, Signal::KILL);
                 }
             }
             Frame::Hello | Frame::Stdout(..) | Frame::Stderr(..) | Frame::Exit(..) => {}
@@ -86,33 +75,21 @@ fn find_port() -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-fn spawn(id: u32, command: &str, port: &Port) -> Result<Job> {
-    let mut child = Command::new("/bin/sh")
+/// Starts a command; gives its process group.
+fn spawn(id: u32, command: &str, port: &Port) -> Result<Pid> {
+    let child = Command::new("/bin/sh")
         .args(["-c", command])
         .current_dir("/root")
-        .stdin(Stdio::piped())
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
         .context("cannot start a shell")?;
     let group = Pid::from_child(&child);
-    let (stdin, input) = mpsc::channel();
-    if let Some(pipe) = child.stdin.take() {
-        thread::spawn(move || feed(pipe, &input));
-    }
     let port = Arc::clone(port);
     thread::spawn(move || attend(id, child, &port));
-    Ok(Job { group, stdin })
-}
-
-/// Writes the host's bytes to the command until an empty piece closes its input.
-fn feed(mut pipe: ChildStdin, input: &Receiver<Vec<u8>>) {
-    while let Ok(bytes) = input.recv() {
-        if bytes.is_empty() || pipe.write_all(&bytes).is_err() {
-            return;
-        }
-    }
+    Ok(group)
 }
 
 /// Passes on what the command prints, then how it ended.

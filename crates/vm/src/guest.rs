@@ -1,4 +1,4 @@
-//! A running guest: run programs, bring files, notice when it dies.
+//! A running guest: run programs, notice when it dies.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::protocol::Frame;
@@ -23,7 +23,6 @@ use crate::shell::{Output, Shell};
 const CONSOLE_TAIL_LINES: usize = 40;
 /// What the kernel prints when it is beyond help.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
-const STDIN_CHUNK_BYTES: usize = 64 << 10;
 
 /// A command that runs in the guest.
 #[derive(Debug)]
@@ -85,12 +84,6 @@ impl Guest {
 
     /// Starts a shell command and goes on.
     pub fn spawn(&mut self, command: &str) -> Result<Job> {
-        let job = self.spawn_with_input(command)?;
-        self.send(&Frame::Stdin(job.id, Vec::new()))?;
-        Ok(job)
-    }
-
-    fn spawn_with_input(&mut self, command: &str) -> Result<Job> {
         let id = self.next_job;
         self.next_job += 1;
         let events = subscribe(&self.waiting, id)?;
@@ -132,20 +125,6 @@ impl Guest {
     /// Ends a job with everything that it started in its process group.
     pub fn kill(&mut self, job: &Job) -> Result<()> {
         self.send(&Frame::Kill(job.id))
-    }
-
-    /// Writes a file in the guest, executable if `mode` says so.
-    pub fn put(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
-        let job = self.spawn_with_input(&format!(
-            "mkdir -p \"$(dirname '{path}')\" && cat >'{path}' && chmod {mode:o} '{path}'"
-        ))?;
-        for chunk in bytes.chunks(STDIN_CHUNK_BYTES) {
-            self.send(&Frame::Stdin(job.id, chunk.to_vec()))?;
-        }
-        self.send(&Frame::Stdin(job.id, Vec::new()))?;
-        let output = self.wait(job, Duration::from_secs(30), |_| {})?;
-        ensure!(output.status == 0, "cannot write {path}: {}", output.stderr);
-        Ok(())
     }
 
     fn send(&mut self, frame: &Frame) -> Result<()> {

@@ -20,6 +20,8 @@ pub const PROBE_ARGUMENT: &str = "scherzo.probe";
 
 /// Where the agent lies in the guest.
 pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
+/// Where somebody else's scheduler lies in the guest.
+pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
 const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
 const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 
@@ -103,20 +105,41 @@ touch $tree/modules/order
 cd $tree && find . | cpio --quiet -o -H newc >/mnt/out/initramfs
 "#;
 
-/// A disk with everything that is put over the guest's root at boot: the agent and, if given, a tree laid out as installed.
-pub fn payload_disk(build_root: &Root, agent: &Path, tree: Option<&Path>, path: &Path) -> Result<()> {
+/// Somebody else's scheduler, as a BPF object for `bpftool`.
+pub fn foreign_scheduler(cache: &Cache, build_root: &Root) -> Result<PathBuf> {
+    let source = include_str!("cases/foreign.bpf.c");
+    cache.artefact("foreign-scheduler", source, |path| {
+        let dir = tempfile::tempdir()?;
+        fs::write(dir.path().join("foreign.bpf.c"), source)?;
+        let binds = [Bind::new(dir.path(), "/mnt/out")];
+        build_root.shell(&binds, "cd /mnt/out && clang -target bpf -g -O2 -c foreign.bpf.c -o foreign.bpf.o")?;
+        fs::copy(dir.path().join("foreign.bpf.o"), path).map(drop).context("nothing was compiled")
+    })
+}
+
+/// What the rig itself adds to the guest, as paths of the host.
+#[derive(Debug, Clone)]
+pub struct RigFiles {
+    /// The agent's program.
+    pub agent: PathBuf,
+    /// From [`foreign_scheduler`].
+    pub foreign_scheduler: PathBuf,
+}
+
+/// A disk with everything that is put over the guest's root at boot: the rig's own files, and a tree laid out as installed.
+pub fn payload_disk(build_root: &Root, files: &RigFiles, tree: &Path, path: &Path) -> Result<()> {
     let staging = tempfile::tempdir()?;
     let dir = staging.path();
     let place = |path: &str| dir.join(path.trim_start_matches('/'));
     for path in [AGENT_PATH, UNIT_PATH, WANTED_PATH] {
         fs::create_dir_all(place(path).parent().context("no parent")?)?;
     }
-    fs::copy(agent, place(AGENT_PATH)).with_context(|| format!("cannot copy {}", agent.display()))?;
+    for (from, to) in [(&files.agent, AGENT_PATH), (&files.foreign_scheduler, FOREIGN_SCHEDULER_PATH)] {
+        fs::copy(from, place(to)).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
     fs::write(place(UNIT_PATH), UNIT)?;
     std::os::unix::fs::symlink(UNIT_PATH, place(WANTED_PATH))?;
-    if let Some(tree) = tree {
-        copy_tree(tree, dir).with_context(|| format!("cannot copy {}", tree.display()))?;
-    }
+    copy_tree(tree, dir).with_context(|| format!("cannot copy {}", tree.display()))?;
     make_disk(build_root, dir, path, "512M")
 }
 

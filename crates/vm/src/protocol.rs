@@ -14,8 +14,6 @@ const HEADER_BYTES: usize = 9;
 pub enum Frame {
     /// Host: run this shell command.
     Spawn(u32, String),
-    /// Host: bytes for the command's standard input; none closes it.
-    Stdin(u32, Vec<u8>),
     /// Host: end the job's whole process group.
     Kill(u32),
     /// Guest: the agent is there (job 0).
@@ -38,7 +36,6 @@ impl Frame {
     fn parts(&self) -> (u8, u32, Cow<'_, [u8]>) {
         match self {
             Self::Spawn(job, command) => (b'S', *job, command.as_bytes().into()),
-            Self::Stdin(job, bytes) => (b'I', *job, bytes.into()),
             Self::Kill(job) => (b'K', *job, Cow::default()),
             Self::Hello => (b'H', 0, Cow::default()),
             Self::Stdout(job, bytes) => (b'O', *job, bytes.into()),
@@ -50,7 +47,6 @@ impl Frame {
     fn from_parts(kind: u8, job: u32, payload: Vec<u8>) -> io::Result<Self> {
         Ok(match kind {
             b'S' => Self::Spawn(job, String::from_utf8(payload).map_err(|_| invalid("command is not UTF-8"))?),
-            b'I' => Self::Stdin(job, payload),
             b'K' => Self::Kill(job),
             b'H' => Self::Hello,
             b'O' => Self::Stdout(job, payload),
@@ -102,7 +98,7 @@ mod tests {
     fn every_frame_survives_the_wire() {
         let frames = [
             Frame::Spawn(1, "echo hello".into()),
-            Frame::Stdin(2, vec![0, 255]),
+            Frame::Stdout(2, vec![0, 255]),
             Frame::Kill(3),
             Frame::Hello,
             Frame::Stdout(4, b"out".to_vec()),

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::build::Workspace;
 use crate::cache::Cache;
 use crate::guest::Guest;
-use crate::image;
+use crate::image::{self, RigFiles};
 use crate::kernels::{self, Kernel, Role};
 use crate::progress::{say, step};
 use crate::qemu::{self, Accel, Boot, Machine};
@@ -71,10 +71,14 @@ impl Rig {
         found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
     }
 
-    /// A disk with the agent and a tree laid out as installed.
-    pub fn payload(&self, name: &str, tree: Option<&Path>) -> Result<PathBuf> {
-        let path = self.scratch.path().join(format!("{name}.img"));
-        image::payload_disk(&self.build_root, &self.scratch.path().join(AGENT), tree, &path)?;
+    /// A disk with the rig's own files and a tree laid out as installed.
+    pub fn payload(&self, tree: &Path) -> Result<PathBuf> {
+        let files = RigFiles {
+            agent: self.scratch.path().join(AGENT),
+            foreign_scheduler: image::foreign_scheduler(&self.cache, &self.build_root)?,
+        };
+        let path = self.scratch.path().join("payload.img");
+        image::payload_disk(&self.build_root, &files, tree, &path)?;
         Ok(path)
     }
 

@@ -35,6 +35,7 @@ const BUILD_PACKAGES: &[&str] = &[
 
 /// A small system with the services that a desktop has, and the loads that the cases use.
 const GUEST_PACKAGES: &[&str] = &[
+    "bpftool",
     "busybox",
     "ca-certificates",
     "dbus",

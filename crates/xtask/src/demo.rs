@@ -45,7 +45,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
 fn show_in_guest(rig: &Rig, tree: &Path) -> Result<()> {
     announce(rig);
     let kernel = rig.kernel(Role::Lts).or_else(|_| rig.kernel(Role::Newest))?;
-    let payload = rig.payload("product", Some(tree))?;
+    let payload = rig.payload(tree)?;
     // In emulation only a clock that counts instructions gives figures that mean anything.
     let time = if rig.accel(kernel)? == Accel::Kvm { Time::Real } else { Time::Virtual };
     let machine = Machine { nr_cpus: NR_CPUS, time, ..Machine::default() };

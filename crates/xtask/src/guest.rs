@@ -62,7 +62,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
         ensure!(dir.is_dir(), "{} is not a directory", dir.display());
         copy_tree(dir, tree.path())?;
     }
-    let payload = rig.payload("guest", Some(tree.path()))?;
+    let payload = rig.payload(tree.path())?;
     let mut guest = rig.boot(kernel, &options.machine(), &payload)?;
     let command = options.commands.join(" ");
     let job = guest.spawn(&command)?;

@@ -166,7 +166,7 @@ fn guests(checkout: &Path, options: &Options) -> Result<Score> {
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    let payload = rig.payload("product", Some(tree.path()))?;
+    let payload = rig.payload(tree.path())?;
     let mut groups = cases::plan(options.long);
     for group in &mut groups {
         group.cases.retain(|case| format!("{}/{}", group.name, case.name).contains(&options.only));

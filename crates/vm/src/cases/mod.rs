@@ -28,6 +28,7 @@ const SCHEDULING: &[Case] = &[
     case("statistics", basics::statistics),
     case("bad input", bad_input::refused_with_a_name),
     case("a second daemon", bad_input::second_daemon),
+    case("somebody else's scheduler", bad_input::foreign_scheduler),
     case("affinity storm", storms::affinity),
     case("fork storm", storms::fork),
     case("a CPU leaves and returns", faults::cpu_hotplug),
