@@ -8,7 +8,6 @@ use anyhow::Result;
 
 use crate::guest::Guest;
 use crate::kernels::Role;
-use crate::progress::say;
 use crate::qemu::Machine;
 
 /// One thing that must hold inside a guest.
@@ -49,11 +48,11 @@ impl Score {
         match result {
             Ok(()) => {
                 self.nr_passed += 1;
-                say(&format!("ok {name} ({seconds:.1} s)"));
+                println!("ok {name} ({seconds:.1} s)");
             }
             Err(error) => {
                 self.nr_failed += 1;
-                say(&format!("FAILED {name} ({seconds:.1} s): {error:#}"));
+                println!("FAILED {name} ({seconds:.1} s): {error:#}");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Saying what takes long while it takes long: whole lines, because several things may be under way side by side.
 
-use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +29,5 @@ fn tick(what: &str, started: Instant, ticks: &mpsc::Receiver<()>) {
 
 /// A single line of news.
 pub fn say(text: &str) {
-    // Progress that cannot be shown is no reason to stop.
-    let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+    eprintln!("{text}");
 }
