@@ -39,28 +39,32 @@ impl<'a> Workspace<'a> {
         &self.checkout
     }
 
-    /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share.
+    /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share, so that dependencies are
+    /// compiled once.
     ///
-    /// Each checkout appears under a path of its own, so that cargo keeps the crates of two checkouts apart while their
-    /// dependencies are compiled once.
+    /// Cargo takes the same package in two checkouts for one and the same, and would hand out one's artefacts for the
+    /// other's. What it does tell apart is the compiler's wrapper for workspace members, by its path: each checkout has its
+    /// own. `cargo clippy` uses its driver as that wrapper, so the toolchain's path differs too.
     pub fn cargo(&self, arguments: &[&str]) -> Result<Command> {
         let target = self.target();
         fs::create_dir_all(&target)?;
-        let source = format!("/src-{:016x}", hash(&self.checkout.display().to_string()));
+        let id = format!("{:016x}", hash(&self.checkout.display().to_string()));
+        let (source, toolchain, wrapper) = (format!("/src-{id}"), format!("/toolchain-{id}"), format!("/wrapper-{id}"));
         let mut binds = vec![
             Bind::new(&self.checkout, &source),
-            Bind::new(&self.toolchain, "/toolchain"),
+            Bind::new(&self.toolchain, &toolchain),
             Bind::new(target, "/target"),
         ];
         // Not the whole of it: rustup's stand-ins for cargo's subcommands lie in its `bin`, and secrets beside that.
         let needed = ["registry", "git", "config.toml"].map(|name| (self.cargo_home.join(name), name));
         let existing = needed.into_iter().filter(|(path, _)| path.exists());
         binds.extend(existing.map(|(path, name)| Bind::new(path, Path::new("/cargo-home").join(name))));
+        let script =
+            format!("ln -sfn /usr/bin/env {wrapper}; cd {source}; PATH={toolchain}/bin:$PATH; exec cargo \"$@\"");
         let mut command = self.build_root.command(&binds, "sh");
-        command
-            .args(["-euc", &format!("cd {source}; PATH=/toolchain/bin:$PATH; exec cargo \"$@\""), "cargo"])
-            .args(arguments);
+        command.args(["-euc", &script, "cargo"]).args(arguments);
         command.envs([("CARGO_HOME", "/cargo-home"), ("CARGO_TARGET_DIR", "/target"), ("CARGO_NET_OFFLINE", "true")]);
+        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper);
         Ok(command)
     }
 
