@@ -10,5 +10,7 @@ pub const INTERFACE: &str = "org.scherzo.Scheduler1";
 pub const ACTION_SET_ENABLED: &str = "org.scherzo.Scheduler1.set-enabled";
 /// polkit action for choosing mode and preemption.
 pub const ACTION_SET_MODE: &str = "org.scherzo.Scheduler1.set-mode";
+/// polkit action for holding a mode while a program runs.
+pub const ACTION_HOLD_MODE: &str = "org.scherzo.Scheduler1.hold-mode";
 /// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
 pub const OPS_PREFIX: &str = "scherzo";

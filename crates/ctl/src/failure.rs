@@ -50,8 +50,8 @@ impl From<Error> for Failure {
             return Self::unreachable();
         }
         let code = match &error {
-            Error::Bus(_) | Error::LimitReached(_) => FAILURE,
-            Error::InvalidMode(_) => USAGE,
+            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => FAILURE,
+            Error::InvalidMode(_) | Error::InvalidArgs(_) => USAGE,
             Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => NOT_AUTHORIZED,
             Error::NotSupported(_) => NOT_SUPPORTED,
             Error::Conflict(_) => CONFLICT,

@@ -137,6 +137,10 @@ async fn a_session_as_a_person_types_it() {
     assert!(bus.ctl(&["stats"]).await.plainly().contains("handed to user space"));
     let numbers = bus.ctl(&["stats", "--json"]).await.json();
     assert!(numbers["stats"]["nr_switches"].as_u64().unwrap() > 0);
+    let history = bus.ctl(&["history"]).await.plainly();
+    assert!(history.ends_with("The mode is fifo. It was chosen by hand.\n"), "{history}");
+    let history = bus.ctl(&["history", "2", "--json"]).await.json();
+    assert_eq!(history["history"][0]["event"], "loaded");
     assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
 }
 
@@ -162,6 +166,24 @@ async fn monitor_prints_documents_until_interrupted() {
     let second: Value = serde_json::from_str(&lines[1]).unwrap();
     assert!(second["last_second"]["switches_per_s"].as_f64().unwrap() > 0.0);
     monitor.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_mode_it_needs() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let alone = bus.ctl(&["run", "--mode", "fifo", "--", "sh", "-c", "exit 7"]).await;
+    assert!(alone.code == 7 && alone.complaint.contains("not running"), "without a service it runs all the same");
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let ask = format!("for i in 1 2 3 4 5 6 7 8 9; do {} mode; done; exit 7", env!("CARGO_BIN_EXE_scherzoctl"));
+    let held = bus.ctl(&["run", "-m", "low-power", "--", "sh", "-c", &ask]).await;
+    assert_eq!((held.code, held.complaint.as_str()), (7, ""));
+    assert!(held.text.ends_with("low-power (chosen automatically)\n"), "{held:?}");
+    let ended = bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "sh", "-c", "kill -TERM $$"]).await;
+    assert_eq!(ended.code, 143, "{ended:?}");
+    bus.ctl(&["run", "-m", "fifo", "--", "/does/not/exist"]).await.refused(127, "/does/not/exist");
+    bus.ctl(&["hold", "-m", "auto", "-r", "a test", "true"]).await.refused(2, "auto");
 }
 
 #[tokio::test]

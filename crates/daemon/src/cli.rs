@@ -22,6 +22,7 @@ use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
+use crate::power;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
 /// Exit code for "another instance runs".
@@ -121,8 +122,11 @@ pub async fn serve<E: Engine>(
         }
         Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
+    let mut followers = power::follow(&bus, &inputs);
     await_the_end(&bus, inputs)?;
     shell.run(inbox).await;
+    // Whoever uses the bus still would keep it open.
+    followers.shutdown().await;
     let lost = bus.is_closed();
     bus.graceful_shutdown().await;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })

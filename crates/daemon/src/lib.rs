@@ -7,6 +7,8 @@
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
+//! - [`power`]: what the power daemons say;
+//! - [`history`]: what has happened;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
@@ -15,8 +17,10 @@ pub mod bus;
 pub mod cli;
 pub mod core;
 pub mod engine;
+pub mod history;
 pub mod kernel;
 pub mod log;
+pub mod power;
 mod readiness;
 pub mod sample;
 pub mod shell;

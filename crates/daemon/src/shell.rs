@@ -17,8 +17,9 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 
 use crate::bus::{self, Service};
-use crate::core::{Action, EngineEvent, Event, Kernel, Published, Request, RequestId, Run, State};
+use crate::core::{Action, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State};
 use crate::engine::Engine;
+use crate::history::History;
 use crate::kernel;
 use crate::sample::Pages;
 use crate::store::Store;
@@ -31,6 +32,8 @@ pub const NR_INPUTS: usize = 64;
 pub enum Input {
     /// A client asks.
     Request {
+        /// Who.
+        caller: Caller,
         /// What for.
         request: Request,
         /// Where the answer goes.
@@ -47,6 +50,8 @@ pub enum Input {
     },
     /// Something about sched_ext changed; sysfs says what.
     KernelChanged,
+    /// A power daemon says something.
+    Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
     /// The service is to end.
@@ -58,8 +63,12 @@ pub enum Input {
 pub enum Answer {
     /// It is done.
     Done,
+    /// A hold with this cookie.
+    Hold(u32),
     /// Statistics.
     Stats(Box<Stats>),
+    /// The history: time in seconds since 1970, event, details.
+    History(Vec<(u64, String, details::Wire)>),
     /// Wait histograms by class.
     Histograms(HashMap<String, Vec<u64>>),
 }
@@ -71,6 +80,7 @@ pub struct Shell<E> {
     started: Instant,
     root: Root,
     store: Store,
+    history: History,
     engine: E,
     bus: Connection,
     inputs: mpsc::Sender<Input>,
@@ -100,6 +110,7 @@ impl<E: Engine> Shell<E> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
         let (core, actions) = State::new(store.wish(), kernel::read(&root)?, store.has_note());
+        let history = History::open(&root);
         let (published, seen) = watch::channel(core.view());
         let shell = Self {
             core,
@@ -107,6 +118,7 @@ impl<E: Engine> Shell<E> {
             started: Instant::now(),
             root,
             store,
+            history,
             engine,
             bus,
             inputs,
@@ -140,13 +152,13 @@ impl<E: Engine> Shell<E> {
 
     async fn take(&mut self, input: Input) {
         match input {
-            Input::Request { request, reply } => {
+            Input::Request { caller, request, reply } => {
                 let id = RequestId(self.next_request);
                 self.next_request += 1;
                 self.replies.insert(id, reply);
                 // Decide on what the kernel says now, not on what it last said.
                 self.read_kernel().await;
-                self.happen(Event::Request { id, request }).await;
+                self.happen(Event::Request { id, caller, request }).await;
             }
             Input::Engine { run, event, pages } => {
                 if let Some(pages) = pages {
@@ -155,6 +167,7 @@ impl<E: Engine> Shell<E> {
                 self.happen(Event::Engine { run, event }).await;
             }
             Input::KernelChanged => self.read_kernel().await,
+            Input::Power(event) => self.happen(Event::Power(event)).await,
             Input::PeerGone(peer) => {
                 self.peers.remove(&peer);
                 self.happen(Event::PeerGone(peer)).await;
@@ -197,6 +210,10 @@ impl<E: Engine> Shell<E> {
                 return Some(Event::Health { degraded: pages.degraded() });
             }
             Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done)),
+            Action::ReplyHistory { id, nr_entries } => {
+                self.answer(id, Ok(Answer::History(self.history.newest(nr_entries))));
+            }
+            Action::ReplyHold { id, cookie } => self.answer(id, Ok(Answer::Hold(cookie))),
             Action::ReplyStats(id) => {
                 let answer = self.stats().map(|stats| Answer::Stats(Box::new(stats)));
                 self.answer(id, answer.ok_or_else(pages_are_gone));
@@ -211,6 +228,7 @@ impl<E: Engine> Shell<E> {
                 let details = details::to_wire(&fault.details);
                 report(Service::engine_exited(&self.emitter(), fault.reason.name(), details).await);
             }
+            Action::TellReleased { holder, cookie } => self.tell_released(holder, cookie).await,
             Action::SendStats(peers) => self.send_stats(peers).await,
             Action::Watch(peer) => self.watch(peer),
             Action::Unwatch(peer) => {
@@ -230,6 +248,7 @@ impl<E: Engine> Shell<E> {
             Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
             Action::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),
+            Action::Record(record) => complain("write the history", self.history.add(&record)),
             Action::Spawn(run) => {
                 self.pages = None;
                 self.engine.spawn(run);
@@ -262,14 +281,14 @@ impl<E: Engine> Shell<E> {
 
     async fn publish(&mut self, view: Published) {
         let old = self.published.send_replace(view.clone());
-        let changed = bus::changes(&old, &view);
-        if changed.is_empty() {
+        let (changed, invalidated) = (bus::changes(&old, &view), bus::invalidations(&old, &view));
+        if changed.is_empty() && invalidated.is_empty() {
             return;
         }
         if (old.state, old.choice, &old.why) != (view.state, view.choice, &view.why) {
             log_state(&view);
         }
-        report(bus::emit_changes(&self.bus, &changed).await);
+        report(bus::emit_changes(&self.bus, &changed, &invalidated).await);
     }
 
     async fn send_stats(&self, peers: Vec<String>) {
@@ -278,6 +297,12 @@ impl<E: Engine> Shell<E> {
             if let Ok(name) = BusName::try_from(peer) {
                 report(Service::stats_updated(&self.emitter().set_destination(name), stats.to_wire()).await);
             }
+        }
+    }
+
+    async fn tell_released(&self, holder: String, cookie: u32) {
+        if let Ok(name) = BusName::try_from(holder) {
+            report(Service::hold_released(&self.emitter().set_destination(name), cookie).await);
         }
     }
 

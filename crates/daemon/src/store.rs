@@ -25,6 +25,8 @@ pub struct Store {
 struct WishFile {
     enabled: bool,
     mode: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen_by: Option<u32>,
     preemption: bool,
 }
 
@@ -57,13 +59,13 @@ impl Store {
     fn check(&self, file: &WishFile) -> Result<Wish, String> {
         let mode: RequestedMode =
             file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.wish_file.display()))?;
-        Ok(Wish { enabled: file.enabled, mode, preemption: file.preemption })
+        Ok(Wish { enabled: file.enabled, mode, chosen_by: file.chosen_by, preemption: file.preemption })
     }
 
     /// Writes the wish so that either the old or the new one survives whatever happens.
     pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
-        let Wish { enabled, mode, preemption } = wish;
-        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), preemption })
+        let Wish { enabled, mode, chosen_by, preemption } = wish;
+        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), chosen_by, preemption })
     }
 
     /// An earlier run left a note.
@@ -148,7 +150,8 @@ mod tests {
     fn wishes_come_back() {
         let (_dir, store) = store();
         assert_eq!(store.wish(), Wish::default());
-        let wish = Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), preemption: false };
+        let wish =
+            Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), chosen_by: Some(1000), preemption: false };
         store.save_wish(wish).unwrap();
         assert_eq!(store.wish(), wish);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scherzo_api::details::Details;
-use scherzo_api::types::Reason;
+use scherzo_api::types::{HistoryEvent, Reason};
 use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 
@@ -30,7 +30,7 @@ impl State {
         self.kernel = kernel;
         match &self.phase {
             Phase::Loading { stage: Stage::Confirming { applied, .. }, .. } if self.kernel.has_ours() => {
-                let applied = *applied;
+                let applied = applied.clone();
                 self.become_loaded(applied);
             }
             Phase::Loaded(_) if !self.kernel.has_ours() => {
@@ -147,6 +147,8 @@ impl State {
         self.on_trial = false;
         self.fault = None;
         self.refresh = Refresh::default();
+        let mode = applied.decision.choice.mode.name();
+        self.record(HistoryEvent::Loaded, Details::from([("mode".to_owned(), mode.into())]));
         self.phase = Phase::Loaded(Loaded {
             since: self.now,
             applied,
@@ -165,9 +167,10 @@ impl State {
         } else if loaded.applied.decision.choice == wanted.decision.choice {
             loaded.applied = wanted;
         } else {
+            let choice = wanted.decision.choice;
             loaded.switching = Some((seq, wanted));
             self.next_seq = seq;
-            self.act(Action::Switch { run: self.run, seq, choice: wanted.decision.choice });
+            self.act(Action::Switch { run: self.run, seq, choice });
         }
     }
 
@@ -201,8 +204,8 @@ impl State {
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
-                *stage = Stage::Sent(applied);
                 let Choice { mode, preemption } = applied.decision.choice;
+                *stage = Stage::Sent(applied);
                 self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..LoadSettings::default() }));
             }
             Phase::Loading { stage: Stage::Starting, .. } => {
@@ -217,8 +220,8 @@ impl State {
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage, .. } if matches!(stage, Stage::Sent(_)) => {
-                if let Stage::Sent(applied) = *stage {
-                    *stage = Stage::Confirming { applied, poll_at: self.now + KERNEL_POLL };
+                if let Stage::Sent(applied) = stage {
+                    *stage = Stage::Confirming { applied: applied.clone(), poll_at: self.now + KERNEL_POLL };
                 }
                 self.act(Action::ReadKernel);
             }
@@ -247,16 +250,23 @@ impl State {
     fn gone(&mut self, fault: Option<Fault>) {
         let ran = self.phase.ran(self.now);
         self.drain();
-        if let Some(fault) = fault {
-            self.failed(&fault, ran);
+        match fault {
+            Some(fault) => self.failed(&fault, ran),
+            None if ran.is_some() => self.record(HistoryEvent::Unloaded, Details::new()),
+            None => {}
         }
     }
 
     fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
         self.last_error = fault.text();
         self.refuse_loading(&fault.to_error());
-        if ran.is_some() {
+        let mut details = fault.to_details();
+        if let Some(ran) = ran {
+            details.insert("seconds".to_owned(), ran.as_secs().cast_signed().into());
+            self.record(HistoryEvent::Ejected, details);
             self.act(Action::TellExit(fault.clone()));
+        } else {
+            self.record(HistoryEvent::NotLoaded, details);
         }
         self.fault = Some(fault.clone());
         if std::mem::take(&mut self.on_trial) {

@@ -46,7 +46,7 @@ pub(super) enum Stage {
 }
 
 /// A decision, with its version.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Applied {
     pub(super) decision: Decision,
     pub(super) version: u64,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use scherzo_api::Error;
-use scherzo_api::names::{ACTION_SET_ENABLED, ACTION_SET_MODE};
+use scherzo_api::names::{ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE};
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
 
@@ -91,6 +91,22 @@ async fn polkit_decides_and_reading_is_free() {
     client.scheduler.get_stats().await.unwrap();
     client.scheduler.subscribe().await.unwrap();
     assert_eq!(client.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn ones_own_hold_is_released_freely() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let (client, other) = (Client::new(&stage).await, Client::new(&stage).await);
+    let cookie = client.scheduler.hold_mode("fifo", "a test", "org.example.Test").await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_HOLD_MODE);
+    polkit.say(Verdict::No);
+    assert!(matches!(other.scheduler.release_mode(cookie).await, Err(Error::AccessDenied(_))));
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_SET_MODE);
+    assert!(matches!(other.scheduler.hold_mode("fifo", "a", "b").await, Err(Error::AccessDenied(_))));
+    client.scheduler.release_mode(cookie).await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@
 mod authorization;
 mod contract;
 mod faults;
+mod holds;
+mod power;
 mod service;
 mod statistics;
 mod support;

@@ -119,3 +119,25 @@ async fn a_second_daemon_leaves_the_first_alone() {
     assert_eq!(client.snapshot().await.state, "running");
     assert_eq!(stage.kernel().enable_seq, 1);
 }
+
+#[tokio::test]
+async fn the_history_survives_a_restart() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    client.scheduler.set_mode("fifo").await.unwrap();
+    daemon.signal(Signal::USR1);
+    client.wait_for_state("fallback").await;
+    daemon.signal(Signal::KILL);
+    daemon.end();
+    let _daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    let entries = client.scheduler.get_history(0).await.unwrap();
+    let events: Vec<_> = entries.iter().map(|(_, event, _)| event.as_str()).collect();
+    assert_eq!(events, ["turned-on", "loaded", "mode", "ejected", "loaded"]);
+    let details = scherzo_api::details::from_wire(&entries[3].2);
+    assert_eq!(details["reason"], "engine-killed".into());
+    assert!(entries[0].0 > 1_700_000_000, "seconds since 1970");
+    assert_eq!(client.scheduler.get_history(2).await.unwrap(), entries[3..]);
+}
