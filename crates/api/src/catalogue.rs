@@ -57,6 +57,7 @@ pub const fn event_template(event: HistoryEvent) -> &'static str {
         HistoryEvent::Unloaded => "Unloaded.",
         HistoryEvent::NotLoaded => "Could not be loaded. {why}",
         HistoryEvent::Ejected => "Ended after {seconds} s. {why}",
+        HistoryEvent::Configured => "Settings were changed.",
         HistoryEvent::Mode => "The mode is {mode}. {why}",
     }
 }

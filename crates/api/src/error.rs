@@ -21,6 +21,9 @@ pub enum Error {
     /// There is no such hold.
     #[zbus(name = "scherzo.Scheduler1.Error.NoSuchHold")]
     NoSuchHold(String),
+    /// There is no such setting, or it does not take that value.
+    #[zbus(name = "scherzo.Scheduler1.Error.InvalidSetting")]
+    InvalidSetting(String),
     /// Loading was tried and failed.
     #[zbus(name = "scherzo.Scheduler1.Error.LoadFailed")]
     LoadFailed(String),

@@ -37,6 +37,10 @@ pub trait Scheduler {
     /// Wait histogram per task class, see [`crate::histogram`].
     fn get_wait_histogram(&self) -> Result<HashMap<String, Vec<u64>>, Error>;
 
+    /// Changes settings: all or, with an error, none.
+    #[zbus(allow_interactive_auth)]
+    fn configure(&self, settings: HashMap<&str, zbus::Variant<'_>>) -> Result<(), Error>;
+
     /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
     fn get_history(&self, nr_entries: u32) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error>;
 
@@ -109,6 +113,10 @@ pub trait Scheduler {
     /// What programs hold, the oldest first.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn holds(&self) -> zbus::Result<Vec<HashMap<String, OwnedVariant>>>;
+
+    /// Every setting by its name.
+    #[zbus(property)]
+    fn settings(&self) -> zbus::Result<HashMap<String, OwnedVariant>>;
 
     /// Arguments `SetMode` takes.
     #[zbus(property(emits_changed_signal = "const"))]

@@ -143,6 +143,8 @@ named! {
         NotLoaded = "not-loaded",
         /// It ended by itself after `seconds`, because of `reason`.
         Ejected = "ejected",
+        /// Settings were changed, by the user `uid` or in a file.
+        Configured = "configured",
         /// The mode is `mode` from now on, because of `reason`.
         Mode = "mode",
     }

@@ -75,6 +75,11 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
     Stats,
+    /// Show or change settings
+    Config {
+        #[command(subcommand)]
+        action: Option<ConfigAction>,
+    },
     /// Print what has happened, the newest last
     History {
         /// How many entries; 0 for all that are kept
@@ -83,6 +88,22 @@ pub(crate) enum Command {
     },
     /// Print one line per second, until Ctrl-C
     Monitor,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Print the value of a setting
+    Get {
+        /// Its name
+        key: String,
+    },
+    /// Change a setting; base_slice_us, min_slice_us and starvation_ms load the scheduler anew
+    Set {
+        /// Its name
+        key: String,
+        /// Its new value
+        value: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -51,7 +51,7 @@ impl From<Error> for Failure {
         }
         let code = match &error {
             Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => FAILURE,
-            Error::InvalidMode(_) | Error::InvalidArgs(_) => USAGE,
+            Error::InvalidMode(_) | Error::InvalidArgs(_) | Error::InvalidSetting(_) => USAGE,
             Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => NOT_AUTHORIZED,
             Error::NotSupported(_) => NOT_SUPPORTED,
             Error::Conflict(_) => CONFLICT,

@@ -2,6 +2,7 @@
 
 mod cli;
 mod client;
+mod config;
 mod failure;
 mod history;
 mod hold;
@@ -67,6 +68,7 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
             status::confirm(client, output).await
         }
         Command::Stats => stats::show(client, output).await,
+        Command::Config { action } => config::run(client, output, action.as_ref()).await,
         Command::History { entries } => history::show(client, output, *entries).await,
         Command::Monitor => monitor::run(client, output).await,
     }

@@ -187,6 +187,19 @@ async fn a_command_runs_in_the_mode_it_needs() {
 }
 
 #[tokio::test]
+async fn settings_are_shown_and_changed() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    assert!(bus.ctl(&["config"]).await.plainly().contains("base_slice_us = 5000\nbattery_mode = \"low-power\"\n"));
+    assert_eq!(bus.ctl(&["config", "set", "battery_mode", "fifo"]).await.plainly(), "fifo\n");
+    assert_eq!(bus.ctl(&["config", "get", "battery_mode"]).await.plainly(), "fifo\n");
+    assert_eq!(bus.ctl(&["config", "--json"]).await.json()["settings"]["follow_holds"], true);
+    bus.ctl(&["config", "set", "base_slice_us", "1"]).await.refused(2, "allowed is 250 to 20000");
+    bus.ctl(&["config", "get", "speed"]).await.refused(2, "starvation_ms");
+}
+
+#[tokio::test]
 async fn refusals_have_their_codes() {
     let bus = Bus::start();
     Tree::plant(bus.root()).unwrap();

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use scherzo_api::Error;
 use scherzo_api::details;
-use scherzo_api::names::{ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH};
+use scherzo_api::names::{
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
+    OBJECT_PATH,
+};
 use scherzo_api::types::RequestedMode;
 use tokio::sync::{mpsc, oneshot, watch};
 use zbus::fdo::DBusProxy;
@@ -20,6 +23,7 @@ use zbus::{Connection, OwnedVariant, Variant};
 
 use crate::authorize::{Authorizer, sender_uid};
 use crate::core::{Caller, Hold, HoldRequest, Published, Request};
+use crate::settings::{self, Raw, Setting, Settings, Value};
 use crate::shell::{Answer, Input};
 
 /// The engine that is built in; the in-kernel one is to come.
@@ -37,10 +41,9 @@ pub struct Service {
 
 impl Service {
     async fn ask(&self, caller: Caller, request: Request) -> Result<Answer, Error> {
-        let gone = || Error::Busy("The service is being stopped. Try again when it is back.".into());
         let (reply, answer) = oneshot::channel();
-        self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
     }
 
     fn published<T>(&self, read: impl Fn(&Published) -> T) -> T {
@@ -74,6 +77,23 @@ fn show_hold(hold: &Hold, asking: Option<u32>) -> HashMap<String, OwnedVariant> 
         shown.insert("reason".to_owned(), text(&hold.wanted.reason));
     }
     shown
+}
+
+fn show_settings(settings: Settings) -> HashMap<String, OwnedVariant> {
+    settings::ALL.iter().map(|setting| (setting.key.to_owned(), setting.get(settings).into())).collect()
+}
+
+fn stopping() -> Error {
+    Error::Busy("The service is being stopped. Try again when it is back.".into())
+}
+
+fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
+    let check = |(key, value): (&String, &OwnedVariant)| {
+        let setting = settings::find(key)?;
+        Ok((setting, setting.check(&Raw::from(&**value))?))
+    };
+    let checked: Result<_, String> = settings.iter().map(check).collect();
+    checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
 }
 
 fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
@@ -164,6 +184,22 @@ impl Service {
             Answer::Histograms(histograms) => Ok(histograms),
             _ => Ok(HashMap::new()),
         }
+    }
+
+    async fn configure(
+        &self,
+        settings: HashMap<String, OwnedVariant>,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let changes = check_changes(&settings)?;
+        let automation = changes.iter().all(|(setting, _)| setting.automation);
+        let action = if automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE };
+        self.authorizer.check(bus, &call, action).await?;
+        let caller = caller(bus, &call).await?;
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
     }
 
     #[zbus(out_args("entries"))]
@@ -276,6 +312,11 @@ impl Service {
         holds.iter().map(|hold| show_hold(hold, asking)).collect()
     }
 
+    #[zbus(property)]
+    fn settings(&self) -> HashMap<String, OwnedVariant> {
+        show_settings(self.published(|now| now.settings))
+    }
+
     #[zbus(property(emits_changed_signal = "const"))]
     fn modes(&self) -> Vec<String> {
         RequestedMode::ALL.map(|mode| mode.name().to_owned()).to_vec()
@@ -307,6 +348,10 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     compare("KernelOps", text(&old.kernel_ops), text(&new.kernel_ops));
     compare("OnBattery", old.on_battery.into(), new.on_battery.into());
     compare("PowerProfile", text(&old.power_profile), text(&new.power_profile));
+    let settings = |now: &Published| Variant::new(show_settings(now.settings));
+    if old.settings != new.settings {
+        compare("Settings", settings(old), settings(new));
+    }
     compare("LastError", text(&old.last_error), text(&new.last_error));
     changed
 }

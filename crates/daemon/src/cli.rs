@@ -148,6 +148,9 @@ fn follow_uevents(inputs: mpsc::Sender<Input>) {
 fn await_the_end(bus: &Connection, inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let reloads = inputs.clone();
+    tokio::spawn(async move { while hangup.recv().await.is_some() && reloads.send(Input::Reload).await.is_ok() {} });
     let bus = bus.clone();
     tokio::spawn(async move {
         tokio::select! {

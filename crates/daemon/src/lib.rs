@@ -9,12 +9,14 @@
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`power`]: what the power daemons say;
 //! - [`history`]: what has happened;
+//! - [`settings`] and [`config`]: what can be set, and the files it comes from;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
 pub mod authorize;
 pub mod bus;
 pub mod cli;
+pub mod config;
 pub mod core;
 pub mod engine;
 pub mod history;
@@ -23,5 +25,6 @@ pub mod log;
 pub mod power;
 mod readiness;
 pub mod sample;
+pub mod settings;
 pub mod shell;
 pub mod store;

@@ -17,11 +17,13 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 
 use crate::bus::{self, Service};
+use crate::config::Config;
 use crate::core::{Action, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State};
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
 use crate::sample::Pages;
+use crate::settings::{Setting, Value};
 use crate::store::Store;
 
 /// Room for what arrives while the loop is busy.
@@ -50,6 +52,17 @@ pub enum Input {
     },
     /// Something about sched_ext changed; sysfs says what.
     KernelChanged,
+    /// A client changes settings; all are valid by themselves.
+    Configure {
+        /// Who.
+        caller: Caller,
+        /// What.
+        changes: Vec<(&'static Setting, Value)>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Configuration files may have changed.
+    Reload,
     /// A power daemon says something.
     Power(PowerEvent),
     /// A client has left the bus.
@@ -80,6 +93,7 @@ pub struct Shell<E> {
     started: Instant,
     root: Root,
     store: Store,
+    config: Config,
     history: History,
     engine: E,
     bus: Connection,
@@ -109,7 +123,8 @@ impl<E: Engine> Shell<E> {
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
-        let (core, actions) = State::new(store.wish(), kernel::read(&root)?, store.has_note());
+        let config = read_config(&root);
+        let (core, actions) = State::new(store.wish(), config.settings, kernel::read(&root)?, store.has_note());
         let history = History::open(&root);
         let (published, seen) = watch::channel(core.view());
         let shell = Self {
@@ -118,6 +133,7 @@ impl<E: Engine> Shell<E> {
             started: Instant::now(),
             root,
             store,
+            config,
             history,
             engine,
             bus,
@@ -167,6 +183,19 @@ impl<E: Engine> Shell<E> {
                 self.happen(Event::Engine { run, event }).await;
             }
             Input::KernelChanged => self.read_kernel().await,
+            Input::Configure { caller, changes, reply } => {
+                let changed = self.config.change(&self.root, &changes);
+                if changed.is_ok() {
+                    self.apply_settings(Some(caller)).await;
+                }
+                // A client that has left does not mind.
+                let _ = reply.send(changed);
+            }
+            Input::Reload => {
+                info!("reading the configuration again");
+                self.config = read_config(&self.root);
+                self.apply_settings(None).await;
+            }
             Input::Power(event) => self.happen(Event::Power(event)).await,
             Input::PeerGone(peer) => {
                 self.peers.remove(&peer);
@@ -174,6 +203,10 @@ impl<E: Engine> Shell<E> {
             }
             Input::Shutdown => self.happen(Event::Shutdown).await,
         }
+    }
+
+    async fn apply_settings(&mut self, by: Option<Caller>) {
+        self.happen(Event::Settings { settings: self.config.settings, by }).await;
     }
 
     async fn read_kernel(&mut self) {
@@ -320,6 +353,14 @@ impl<E: Engine> Shell<E> {
         });
         self.peers.insert(peer, watcher);
     }
+}
+
+fn read_config(root: &Root) -> Config {
+    let config = Config::read(root);
+    for problem in &config.problems {
+        warn!("{problem}; what is below it counts instead");
+    }
+    config
 }
 
 async fn sleep_until(at: Option<Instant>) {

@@ -113,14 +113,23 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, String> {
     }
 }
 
-fn describe(path: &Path, text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    format!("{}:{line}: {}", path.display(), error.message())
+/// What is wrong with a file, with the line.
+pub(crate) fn describe(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    at(path, text, error.span().map_or(0, |span| span.start), error.message())
+}
+
+/// A problem at this byte of a file, with the line.
+pub(crate) fn at(path: &Path, text: &str, byte: usize, problem: &str) -> String {
+    let line = text.get(..byte).unwrap_or_default().matches('\n').count() + 1;
+    format!("{}:{line}: {problem}", path.display())
 }
 
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    let text = toml::to_string(content).map_err(io::Error::other)?;
+    replace_text(path, &toml::to_string(content).map_err(io::Error::other)?)
+}
+
+/// Replaces a file so that either the old or the new content survives whatever happens.
+pub(crate) fn replace_text(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }

@@ -11,6 +11,7 @@ use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 use super::holds::HoldRequest;
 use super::power::PowerEvent;
 use super::view::Published;
+use crate::settings::Settings;
 
 /// Time since the service started. The core never asks a clock; it is told.
 pub type Time = Duration;
@@ -200,6 +201,13 @@ pub enum Event {
         run: Run,
         /// What.
         event: EngineEvent,
+    },
+    /// The settings are these from now on.
+    Settings {
+        /// All of them.
+        settings: Settings,
+        /// Who changed them, if it was not a file.
+        by: Option<Caller>,
     },
     /// A power daemon says something.
     Power(PowerEvent),

@@ -56,6 +56,8 @@ impl State {
         let wanted = self.wants_to_run();
         match &self.phase {
             Phase::Loading { .. } | Phase::Loaded(_) if !wanted => self.unload(),
+            // It is loaded anew once it is gone.
+            Phase::Loaded(loaded) if loaded.applied.tunables != self.settings.tunables => self.unload(),
             Phase::Loaded(_) => self.switch(),
             Phase::Idle if wanted && self.may_load() => self.load(),
             _ => {}
@@ -158,8 +160,12 @@ impl State {
         });
     }
 
+    fn wanted(&self) -> Applied {
+        Applied { decision: self.decision(), tunables: self.settings.tunables, version: self.version }
+    }
+
     fn switch(&mut self) {
-        let wanted = Applied { decision: self.decision(), version: self.version };
+        let wanted = self.wanted();
         let seq = self.next_seq.wrapping_add(1);
         let Phase::Loaded(loaded) = &mut self.phase else { return };
         if loaded.switching.is_some() {
@@ -200,13 +206,13 @@ impl State {
     }
 
     fn hello(&mut self, wire_version: u32) {
-        let applied = Applied { decision: self.decision(), version: self.version };
+        let applied = self.wanted();
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
                 let Choice { mode, preemption } = applied.decision.choice;
                 *stage = Stage::Sent(applied);
-                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..LoadSettings::default() }));
+                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..self.settings.tunables }));
             }
             Phase::Loading { stage: Stage::Starting, .. } => {
                 let text = format!("it speaks version {wire_version}, the service {WIRE_VERSION}");

@@ -47,6 +47,8 @@ use phase::Phase;
 use power::Power;
 use request::{Refresh, Waiter};
 
+use crate::settings::Settings;
+
 /// Whether the service is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
@@ -62,7 +64,7 @@ pub struct State {
     actions: Vec<Action>,
     answers: Vec<Action>,
     wish: Wish,
-    rules: Rules,
+    settings: Settings,
     holds: Holds,
     power: Power,
     /// The wish to be on has not been fulfilled once: if that fails, it is dropped, as if never asked.
@@ -92,16 +94,17 @@ pub struct State {
 }
 
 impl State {
-    /// The state at the start of the service, at time zero: what was wished last time, what the kernel says, and
+    /// The state at the start of the service, at time zero: what was wished last time, the settings, what the kernel
+    /// says, and
     /// whether an earlier run left a note of settings to restore.
     #[must_use]
-    pub fn new(wish: Wish, kernel: Kernel, noted: bool) -> (Self, Vec<Action>) {
+    pub fn new(wish: Wish, settings: Settings, kernel: Kernel, noted: bool) -> (Self, Vec<Action>) {
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
             answers: Vec::new(),
             wish,
-            rules: Rules::default(),
+            settings,
             holds: Holds::default(),
             power: Power::default(),
             on_trial: false,
@@ -111,7 +114,7 @@ impl State {
             run: Run(0),
             next_seq: 0,
             version: 0,
-            decided: arbiter::decide(Rules::default(), wish, &Holds::default(), &Power::default()),
+            decided: arbiter::decide(settings.rules, wish, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
             fault: None,
             last_error: String::new(),
@@ -166,6 +169,7 @@ impl State {
                     self.engine(event);
                 }
             }
+            Event::Settings { settings, by } => self.configured(settings, by),
             Event::Power(event) => self.power.take(self.now, event),
             Event::PeerGone(peer) => {
                 self.watched.remove(&peer);
@@ -211,7 +215,7 @@ impl State {
     }
 
     fn decision(&self) -> Decision {
-        arbiter::decide(self.rules, self.wish, &self.holds, &self.power)
+        arbiter::decide(self.settings.rules, self.wish, &self.holds, &self.power)
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {
@@ -235,9 +239,16 @@ impl State {
         }
     }
 
+    fn configured(&mut self, settings: Settings, by: Option<Caller>) {
+        if settings != self.settings {
+            self.settings = settings;
+            self.record(HistoryEvent::Configured, by.unwrap_or_default().to_details());
+        }
+    }
+
     /// A choice was made for the situation that has just ended.
     fn source_changed(&mut self) {
-        if self.rules.choice_ends_with_source {
+        if self.settings.rules.choice_ends_with_source {
             self.wish.mode = RequestedMode::Auto;
             self.wish.chosen_by = None;
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use scherzo_wire::message::LoadSettings;
+
 use super::arbiter::Decision;
 use super::event::{Fault, Time};
 
@@ -49,6 +51,8 @@ pub(super) enum Stage {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Applied {
     pub(super) decision: Decision,
+    /// Slices and bounds, which only loading can change.
+    pub(super) tunables: LoadSettings,
     pub(super) version: u64,
 }
 

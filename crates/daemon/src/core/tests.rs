@@ -20,6 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 enum Op {
     Ask(u8, Request),
     Power(PowerEvent),
+    Configure(u32, bool),
     PeerGone(u8),
     EngineActs,
     EngineFails(FailKind),
@@ -77,6 +78,7 @@ fn ops() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => (0u8..3, requests()).prop_map(|(peer, request)| Op::Ask(peer, request)),
         4 => power().prop_map(Op::Power),
+        1 => (5u32..8, any::<bool>()).prop_map(|(starvation_ms, holds)| Op::Configure(starvation_ms, holds)),
         1 => (0u8..3).prop_map(Op::PeerGone),
         12 => Just(Op::EngineActs),
         1 => fails.prop_map(Op::EngineFails),
@@ -125,7 +127,7 @@ struct World {
 
 impl World {
     fn new(wish: Wish, kernel: Kernel) -> Self {
-        let (state, actions) = State::new(wish, kernel.clone(), false);
+        let (state, actions) = State::new(wish, Settings::default(), kernel.clone(), false);
         let mut world = Self {
             state,
             now: Time::ZERO,
@@ -152,6 +154,12 @@ impl World {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Ask(peer, request) => drop(self.ask_as(peer, request)),
+            Op::Configure(starvation_ms, holds) => {
+                let mut settings = Settings::default();
+                settings.tunables.starvation_ms = starvation_ms;
+                settings.rules.holds = holds;
+                self.happen(Event::Settings { settings, by: None });
+            }
             Op::Power(event) => self.happen(Event::Power(event)),
             Op::PeerGone(peer) => {
                 let name = format!(":1.{peer}");
@@ -359,6 +367,8 @@ impl World {
         let modes: Vec<_> = view.holds.iter().map(|hold| hold.wanted.mode).collect();
         if let RequestedMode::Mode(chosen) = view.requested_mode {
             assert_eq!((choice.mode, why.reason), (chosen, Reason::Choice), "the person's choice counts first");
+        } else if !self.state.settings.rules.holds {
+            assert_ne!(why.reason, Reason::Hold, "holds do not count");
         } else if modes.contains(&Mode::LowPower) {
             assert_eq!(choice.mode, Mode::LowPower, "low power beats other holds");
         } else if let Some(newest) = modes.last() {
@@ -596,6 +606,18 @@ fn other_versions_are_refused() {
 fn decided(world: &World) -> (Mode, Reason) {
     let view = world.state.view();
     (view.choice.mode, view.why.reason)
+}
+
+#[test]
+fn new_tunables_load_anew_and_new_rules_do_not() {
+    let mut world = running();
+    world.apply(Op::Configure(100, false));
+    assert!(world.process.as_ref().is_some_and(|process| process.run == Run(1)), "rules change nothing that is loaded");
+    world.apply(Op::Configure(7, false));
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.process.as_ref().unwrap().run, Run(2));
+    assert!(world.exits.is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::State;
 use super::event::{Choice, Fault, Kernel};
 use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
+use crate::settings::Settings;
 
 /// The changing properties of the D-Bus interface.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Published {
     pub why: Fault,
     /// Operations that the kernel names, empty if none.
     pub kernel_ops: String,
+    /// What can be set.
+    pub settings: Settings,
     /// What programs hold, the oldest first.
     pub holds: Vec<Hold>,
     /// The machine runs on battery.
@@ -47,6 +50,7 @@ impl State {
             requested_mode: self.wish.mode,
             why,
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
+            settings: self.settings,
             holds: self.holds.list().to_vec(),
             on_battery: self.power.on_battery(),
             power_profile: self.power.profile().unwrap_or_default().to_owned(),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod authorization;
+mod config;
 mod contract;
 mod faults;
 mod holds;
