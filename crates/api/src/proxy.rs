@@ -44,6 +44,9 @@ pub trait Scheduler {
     /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
     fn get_history(&self, nr_entries: u32) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error>;
 
+    /// Looks for what is wrong: id, severity (`good`, `note`, `warning`, `error`), English text, arguments.
+    fn diagnose(&self) -> Result<Vec<(String, String, String, HashMap<String, OwnedVariant>)>, Error>;
+
     /// Starts `StatsUpdated` for this caller.
     fn subscribe(&self) -> Result<(), Error>;
 

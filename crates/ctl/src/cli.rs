@@ -80,6 +80,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: Option<ConfigAction>,
     },
+    /// Look for what is wrong, and say what to do; works without the service, too
+    Doctor,
     /// Print what has happened, the newest last
     History {
         /// How many entries; 0 for all that are kept

@@ -36,6 +36,10 @@ impl Failure {
         Self::new(UNREACHABLE, "The Scherzo service is not running. Start it with `sudo systemctl start scherzod`.")
     }
 
+    pub(crate) fn sentence(&self) -> Option<&str> {
+        self.sentence.as_deref()
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         if let Some(sentence) = self.sentence {
             eprintln!("scherzoctl: {sentence}");

@@ -3,6 +3,7 @@
 mod cli;
 mod client;
 mod config;
+mod doctor;
 mod failure;
 mod history;
 mod hold;
@@ -37,6 +38,9 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Command::Run(options_of_run) = &options.command {
         return hold::run(options.session, options_of_run).await;
     }
+    if let Command::Doctor = &options.command {
+        return doctor::run(options.session, &output).await.map(|()| ExitCode::SUCCESS);
+    }
     let client = Client::connect(options.session).await?;
     if let Command::Hold(hold) = &options.command {
         return hold::hold(&client, hold).await;
@@ -46,8 +50,8 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
     match command {
-        // They have exit codes of their own.
-        Command::Run(_) | Command::Hold(_) => Ok(()),
+        // They have ways of their own.
+        Command::Run(_) | Command::Hold(_) | Command::Doctor => Ok(()),
         Command::Status => status::show(client, output).await,
         Command::Enable => {
             client.scheduler().await?.set_enabled(true).await?;

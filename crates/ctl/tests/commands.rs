@@ -200,6 +200,24 @@ async fn settings_are_shown_and_changed() {
 }
 
 #[tokio::test]
+async fn the_doctor_comes_with_and_without_a_service() {
+    let bus = Bus::start();
+    let alone = bus.ctl(&["doctor"]).await;
+    assert!(alone.code == 1 && alone.text.contains("systemctl start scherzod"), "{alone:?}");
+    assert!(alone.text.lines().count() > 5 && alone.complaint.is_empty(), "{alone:?}");
+    Tree::plant(bus.root()).unwrap();
+    std::fs::create_dir_all(bus.directory.path().join("etc/scherzo")).unwrap();
+    std::fs::write(bus.directory.path().join("etc/scherzo/scherzo.toml"), "speed = 1\n").unwrap();
+    bus.serve(own_uid()).await;
+    let told = bus.ctl(&["doctor", "--json"]).await;
+    let document: Value = serde_json::from_str(&told.text).unwrap();
+    let finding = |id: &str| document["findings"].as_array().unwrap().iter().find(|found| found["id"] == id).unwrap();
+    assert_eq!((told.code, &finding("btf")["severity"]), (1, &"error".into()), "the simulated kernel has no BTF");
+    assert_eq!(finding("sched-ext")["severity"], "good");
+    assert!(finding("configuration")["text"].as_str().unwrap().contains("scherzo.toml:1: there is no setting"));
+}
+
+#[tokio::test]
 async fn refusals_have_their_codes() {
     let bus = Bus::start();
     Tree::plant(bus.root()).unwrap();

@@ -14,6 +14,7 @@ use scherzo_api::names::{
     OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
+use scherzo_host::Root;
 use tokio::sync::{mpsc, oneshot, watch};
 use zbus::fdo::DBusProxy;
 use zbus::message::Header;
@@ -23,6 +24,7 @@ use zbus::{Connection, OwnedVariant, Variant};
 
 use crate::authorize::{Authorizer, sender_uid};
 use crate::core::{Caller, Hold, HoldRequest, Published, Request};
+use crate::diagnose;
 use crate::settings::{self, Raw, Setting, Settings, Value};
 use crate::shell::{Answer, Input};
 
@@ -35,6 +37,10 @@ pub struct Service {
     pub inputs: mpsc::Sender<Input>,
     /// What the core last published.
     pub published: watch::Receiver<Published>,
+    /// Where the host's files are.
+    pub root: Root,
+    /// Held while the host is looked at, which is done once at a time.
+    pub looking: tokio::sync::Mutex<()>,
     /// Who may do what.
     pub authorizer: Arc<dyn Authorizer>,
 }
@@ -212,6 +218,13 @@ impl Service {
             Answer::History(entries) => Ok(entries),
             _ => Ok(Vec::new()),
         }
+    }
+
+    #[zbus(out_args("findings"))]
+    async fn diagnose(&self) -> Result<Vec<diagnose::Wire>, Error> {
+        let _alone = self.looking.lock().await;
+        let (root, now) = (self.root.clone(), self.published(Published::clone));
+        tokio::task::spawn_blocking(move || diagnose::diagnose(&root, &now)).await.map_err(|_| stopping())
     }
 
     async fn subscribe(&self, #[zbus(header)] call: Header<'_>) -> Result<(), Error> {

@@ -109,9 +109,10 @@ pub async fn serve<E: Engine>(
     inbox: mpsc::Receiver<Input>,
     authorizer: Polkit,
 ) -> anyhow::Result<ExitCode> {
-    let (bus, inputs) = (parts.bus.clone(), parts.inputs.clone());
+    let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = Shell::new(parts)?;
-    let service = Service { inputs: inputs.clone(), published, authorizer: Arc::new(authorizer) };
+    let looking = tokio::sync::Mutex::new(());
+    let service = Service { inputs: inputs.clone(), published, root, looking, authorizer: Arc::new(authorizer) };
     bus.object_server().at(OBJECT_PATH, service).await?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.
     match bus.request_name_with_flags(BUS_NAME, RequestNameFlags::DO_NOT_QUEUE).await {

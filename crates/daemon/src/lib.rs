@@ -7,6 +7,7 @@
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
+//! - [`diagnose`]: what is wrong, and what to do;
 //! - [`power`]: what the power daemons say;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: what can be set, and the files it comes from;
@@ -18,6 +19,7 @@ pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod diagnose;
 pub mod engine;
 pub mod history;
 pub mod kernel;
