@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -12,6 +13,7 @@ Examples:
   scherzoctl mode auto                 let Scherzo decide again
   scherzoctl preemption off            interactive tasks wait for the end of a slice
   scherzoctl run --mode fifo -- make   hold a mode while a command runs
+  scherzoctl stats --format openmetrics > /var/lib/prometheus/node-exporter/scherzo.prom
   scherzoctl monitor                   one line per second, until Ctrl-C
   scherzoctl --json stats | jq .stats.nr_switches
 
@@ -74,7 +76,17 @@ pub(crate) enum Command {
     /// Hold a mode until Ctrl-C, or while a command runs
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
-    Stats,
+    Stats {
+        /// openmetrics is for the textfile collector of Prometheus
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+    /// Write man pages and shell completions into a directory
+    #[command(hide = true)]
+    Generate {
+        /// The directory, which exists
+        directory: PathBuf,
+    },
     /// Show or change settings
     Config {
         #[command(subcommand)]
@@ -132,6 +144,13 @@ pub(crate) struct HoldOptions {
     /// The command with its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Openmetrics,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

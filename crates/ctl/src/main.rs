@@ -5,9 +5,11 @@ mod client;
 mod config;
 mod doctor;
 mod failure;
+mod generate;
 mod history;
 mod hold;
 mod monitor;
+mod openmetrics;
 mod output;
 mod stats;
 mod status;
@@ -38,6 +40,9 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Command::Run(options_of_run) = &options.command {
         return hold::run(options.session, options_of_run).await;
     }
+    if let Command::Generate { directory } = &options.command {
+        return generate::write(directory).map(|()| ExitCode::SUCCESS);
+    }
     if let Command::Doctor = &options.command {
         return doctor::run(options.session, &output).await.map(|()| ExitCode::SUCCESS);
     }
@@ -51,7 +56,7 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
 async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
     match command {
         // They have ways of their own.
-        Command::Run(_) | Command::Hold(_) | Command::Doctor => Ok(()),
+        Command::Run(_) | Command::Hold(_) | Command::Doctor | Command::Generate { .. } => Ok(()),
         Command::Status => status::show(client, output).await,
         Command::Enable => {
             client.scheduler().await?.set_enabled(true).await?;
@@ -71,7 +76,7 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
             client.scheduler().await?.set_preemption(*switch == Switch::On).await?;
             status::confirm(client, output).await
         }
-        Command::Stats => stats::show(client, output).await,
+        Command::Stats { format } => stats::show(client, output, *format).await,
         Command::Config { action } => config::run(client, output, action.as_ref()).await,
         Command::History { entries } => history::show(client, output, *entries).await,
         Command::Monitor => monitor::run(client, output).await,

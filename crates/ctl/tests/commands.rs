@@ -200,6 +200,24 @@ async fn settings_are_shown_and_changed() {
 }
 
 #[tokio::test]
+async fn other_programs_are_served() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let directory = bus.directory.path().to_str().unwrap();
+    bus.ctl(&["generate", directory]).await.plainly();
+    let read = |name: &str| std::fs::read_to_string(bus.directory.path().join(name)).unwrap();
+    assert!(read("scherzoctl.1").contains("preemption") && !read("scherzoctl.1").contains("generate"));
+    assert!(read("scherzoctl-run.1").contains("\\-\\-mode"), "{}", read("scherzoctl-run.1"));
+    for (file, part) in [("scherzoctl.bash", "preemption"), ("_scherzoctl", "doctor"), ("scherzoctl.fish", "monitor")] {
+        assert!(read(file).contains(part), "{file}");
+    }
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let metrics = bus.ctl(&["stats", "--format", "openmetrics"]).await.plainly();
+    assert!(metrics.contains("\nscherzo_switches_total ") && metrics.ends_with("# EOF\n"), "{metrics}");
+}
+
+#[tokio::test]
 async fn the_doctor_comes_with_and_without_a_service() {
     let bus = Bus::start();
     let alone = bus.ctl(&["doctor"]).await;
