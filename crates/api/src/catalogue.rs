@@ -17,6 +17,10 @@ pub const fn template(reason: Reason) -> &'static str {
         Reason::PowerProfile => "It goes with the power profile {profile}.",
         Reason::Disabled => "Scherzo is turned off.",
         Reason::Loading => "The scheduler is being loaded.",
+        Reason::BootDelay => "The system has just started; the scheduler is loaded when someone logs in, or soon.",
+        Reason::UncleanBoots => {
+            "The system went down soon after the scheduler was loaded, twice in a row. Turn Scherzo on to try again."
+        }
         Reason::Leftover => "The scheduler is still being unloaded.",
         Reason::EngineKilled => "The engine was killed by signal {signal}.",
         Reason::EngineEnded => "The engine ended by itself with code {code}.",

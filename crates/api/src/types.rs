@@ -95,6 +95,10 @@ named! {
         Disabled = "disabled",
         /// Being loaded.
         Loading = "loading",
+        /// Waiting for someone to log in, or for a while, after the system has started.
+        BootDelay = "boot-delay",
+        /// The system went down soon after loading, more than once.
+        UncleanBoots = "unclean-boots",
         /// It is not wanted any more, or of an earlier run of the service, and still being unloaded.
         Leftover = "leftover",
         /// The engine was killed by the signal `signal`.

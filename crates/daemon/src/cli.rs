@@ -23,6 +23,7 @@ use crate::engine::simulated::{Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
 use crate::power;
+use crate::session;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
 /// Exit code for "another instance runs".
@@ -124,6 +125,7 @@ pub async fn serve<E: Engine>(
         Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
     let mut followers = power::follow(&bus, &inputs);
+    followers.spawn(session::await_first(bus.clone(), inputs.clone()));
     await_the_end(&bus, inputs)?;
     shell.run(inbox).await;
     // Whoever uses the bus still would keep it open.

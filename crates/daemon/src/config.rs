@@ -198,7 +198,7 @@ mod tests {
         ]);
         let mut config = Config::read(&root);
         assert!(config.problems.is_empty(), "{:?}", config.problems);
-        let Settings { tunables, rules } = config.settings;
+        let Settings { tunables, rules, .. } = config.settings;
         assert_eq!((tunables.base_slice_us, tunables.starvation_ms), (4000, 50));
         assert_eq!((rules.battery_mode, rules.holds), (Mode::Interactive, false));
 

@@ -11,6 +11,7 @@
 //! - [`power`]: what the power daemons say;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: what can be set, and the files it comes from;
+//! - [`session`]: whether someone has logged in;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
@@ -27,6 +28,7 @@ pub mod log;
 pub mod power;
 mod readiness;
 pub mod sample;
+pub mod session;
 pub mod settings;
 pub mod shell;
 pub mod store;

@@ -9,12 +9,20 @@ use zbus::{OwnedVariant, Variant};
 use crate::core::Rules;
 
 /// All settings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What the engine is loaded with. Mode and preemption in it are not settings; they are decided elsewhere.
     pub tunables: LoadSettings,
     /// What the arbiter goes by.
     pub rules: Rules,
+    /// How long after the system has started loading waits at most for someone to log in.
+    pub boot_delay_s: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { tunables: LoadSettings::default(), rules: Rules::default(), boot_delay_s: 30 }
+    }
 }
 
 /// A value of a setting.
@@ -111,6 +119,7 @@ pub const ALL: &[Setting] = &[
     flag("follow_profile_changes", |all| &mut all.rules.profile_change),
     flag("follow_power_source", |all| &mut all.rules.power_source),
     flag("follow_power_profile", |all| &mut all.rules.power_profile),
+    number("boot_delay_s", 0, 600, |all| &mut all.boot_delay_s),
 ];
 
 /// The setting of that name.

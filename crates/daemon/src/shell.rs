@@ -18,7 +18,9 @@ use zbus::object_server::SignalEmitter;
 
 use crate::bus::{self, Service};
 use crate::config::Config;
-use crate::core::{Action, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State};
+use crate::core::{
+    Action, Boot, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State,
+};
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
@@ -63,6 +65,8 @@ pub enum Input {
     },
     /// Configuration files may have changed.
     Reload,
+    /// A person has logged in.
+    Session,
     /// A power daemon says something.
     Power(PowerEvent),
     /// A client has left the bus.
@@ -93,6 +97,7 @@ pub struct Shell<E> {
     started: Instant,
     root: Root,
     store: Store,
+    boot: Boot,
     config: Config,
     history: History,
     engine: E,
@@ -123,8 +128,8 @@ impl<E: Engine> Shell<E> {
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
-        let config = read_config(&root);
-        let (core, actions) = State::new(store.wish(), config.settings, kernel::read(&root)?, store.has_note());
+        let (config, boot) = (read_config(&root), store.boot());
+        let (core, actions) = State::new(store.wish(), config.settings, kernel::read(&root)?, store.has_note(), boot);
         let history = History::open(&root);
         let (published, seen) = watch::channel(core.view());
         let shell = Self {
@@ -133,6 +138,7 @@ impl<E: Engine> Shell<E> {
             started: Instant::now(),
             root,
             store,
+            boot,
             config,
             history,
             engine,
@@ -151,6 +157,7 @@ impl<E: Engine> Shell<E> {
     /// Runs until the service is to end and nothing is loaded any more.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         log_state(&self.core.view());
+        complain("note how this boot goes", self.store.note_boot(self.boot));
         let first = std::mem::take(&mut self.first);
         self.carry_out(first).await;
         while !self.leaving {
@@ -196,6 +203,7 @@ impl<E: Engine> Shell<E> {
                 self.config = read_config(&self.root);
                 self.apply_settings(None).await;
             }
+            Input::Session => self.happen(Event::Session).await,
             Input::Power(event) => self.happen(Event::Power(event)).await,
             Input::PeerGone(peer) => {
                 self.peers.remove(&peer);
@@ -278,6 +286,7 @@ impl<E: Engine> Shell<E> {
     /// What concerns engine and files.
     fn handle_host(&mut self, action: Action) {
         match action {
+            Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
             Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
             Action::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),

@@ -10,7 +10,7 @@ use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::core::Wish;
+use crate::core::{Boot, Wish};
 
 /// Both files, and the host whose setting the note is about.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Store {
     root: Root,
     wish_file: PathBuf,
     note_file: PathBuf,
+    boots_file: PathBuf,
+    started_file: PathBuf,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -28,6 +30,12 @@ struct WishFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_by: Option<u32>,
     preemption: bool,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Boots {
+    nr_unclean: u32,
+    on_watch: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -41,7 +49,9 @@ impl Store {
     pub fn new(root: Root) -> Self {
         let wish_file = root.path("var/lib/scherzo/state.toml");
         let note_file = root.path("run/scherzo/restore.toml");
-        Self { root, wish_file, note_file }
+        let boots_file = root.path("var/lib/scherzo/boots.toml");
+        let started_file = root.path("run/scherzo/started");
+        Self { root, wish_file, note_file, boots_file, started_file }
     }
 
     /// The wish of last time. A file that makes no sense is reported and counts as none.
@@ -66,6 +76,35 @@ impl Store {
     pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
         let Wish { enabled, mode, chosen_by, preemption } = wish;
         replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), chosen_by, preemption })
+    }
+
+    /// How this start of the system and those before went. A service that restarts is no start of the system: the
+    /// first one leaves a mark in `/run`.
+    #[must_use]
+    pub fn boot(&self) -> Boot {
+        let mut boots = self.boots();
+        let first_start = !self.started_file.exists();
+        if std::mem::take(&mut boots.on_watch) && first_start {
+            boots.nr_unclean += 1;
+        }
+        Boot { first_start, nr_unclean: boots.nr_unclean }
+    }
+
+    /// Leaves the mark, and the count for next time.
+    pub fn note_boot(&self, boot: Boot) -> io::Result<()> {
+        replace(&self.boots_file, &Boots { nr_unclean: boot.nr_unclean, on_watch: false })?;
+        replace_text(&self.started_file, "")
+    }
+
+    /// Notes that a system that goes down now may do so because of the scheduler, or that all is well.
+    pub fn watch_boot(&self, on_watch: bool) -> io::Result<()> {
+        let nr_unclean = if on_watch { self.boots().nr_unclean } else { 0 };
+        replace(&self.boots_file, &Boots { nr_unclean, on_watch })
+    }
+
+    fn boots(&self) -> Boots {
+        // Losing count is no reason not to start.
+        read(&self.boots_file).inspect_err(|problem| warn!("{problem}")).ok().flatten().unwrap_or_default()
     }
 
     /// An earlier run left a note.
@@ -163,6 +202,30 @@ mod tests {
             Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), chosen_by: Some(1000), preemption: false };
         store.save_wish(wish).unwrap();
         assert_eq!(store.wish(), wish);
+    }
+
+    #[test]
+    fn boots_that_end_badly_are_counted_and_restarts_are_not() {
+        let (_dir, store) = store();
+        let start = || {
+            let boot = store.boot();
+            store.note_boot(boot).unwrap();
+            boot
+        };
+        assert_eq!(start(), Boot { first_start: true, nr_unclean: 0 });
+        store.watch_boot(true).unwrap();
+        assert_eq!(start(), Boot { first_start: false, nr_unclean: 0 }, "killed and restarted");
+        for nr_unclean in 1..=2 {
+            store.watch_boot(true).unwrap();
+            fs::remove_file(&store.started_file).unwrap();
+            assert_eq!(start(), Boot { first_start: true, nr_unclean });
+        }
+        fs::remove_file(&store.started_file).unwrap();
+        assert_eq!(start().nr_unclean, 2, "nothing was loaded, so nothing is known");
+        store.watch_boot(true).unwrap();
+        store.watch_boot(false).unwrap();
+        fs::remove_file(&store.started_file).unwrap();
+        assert_eq!(start().nr_unclean, 0);
     }
 
     #[test]

@@ -43,6 +43,15 @@ impl Default for Wish {
     }
 }
 
+/// What is known about this start of the system and those before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// The service starts for the first time since the system started.
+    pub first_start: bool,
+    /// System starts in a row that ended badly soon after loading.
+    pub nr_unclean: u32,
+}
+
 /// What the kernel says about sched_ext.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
@@ -209,6 +218,8 @@ pub enum Event {
         /// Who changed them, if it was not a file.
         by: Option<Caller>,
     },
+    /// A person has logged in.
+    Session,
     /// A power daemon says something.
     Power(PowerEvent),
     /// A client has left the bus.
@@ -249,6 +260,8 @@ pub enum Action {
     },
     /// Add this to the history.
     Record(Record),
+    /// From now on a system that goes down counts as an unclean boot, or no longer does.
+    WatchBoot(bool),
     /// Note the settings that loading will change, where a later run of the service finds them.
     NoteSettings,
     /// Restore the settings noted and remove the note.

@@ -8,7 +8,7 @@ use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 
 use super::State;
-use super::backoff::Backoff;
+use super::backoff::{Backoff, GOOD_RUN};
 use super::event::{Action, Choice, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
     Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY, Phase, Stage,
@@ -65,7 +65,7 @@ impl State {
     }
 
     fn may_load(&self) -> bool {
-        self.kernel == Kernel::Idle && self.backoff.retry_at().is_some_and(|at| at <= self.now)
+        self.kernel == Kernel::Idle && self.load_at().is_some_and(|at| at <= self.now)
     }
 
     /// Acts on deadlines that have passed.
@@ -93,6 +93,9 @@ impl State {
     }
 
     fn probe(&mut self) {
+        if self.phase.ran(self.now).is_some_and(|ran| ran >= GOOD_RUN) {
+            self.watch_boot(false);
+        }
         self.act(Action::ReadKernel);
         self.act(Action::ReadHealth);
         if !self.subscribers.is_empty() {
@@ -106,6 +109,7 @@ impl State {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
         self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
+        self.watch_boot(true);
         self.act(Action::NoteSettings);
         self.act(Action::Spawn(self.run));
     }
@@ -140,6 +144,7 @@ impl State {
 
     fn become_idle(&mut self) {
         self.phase = Phase::Idle;
+        self.watch_boot(false);
         if std::mem::take(&mut self.noted) {
             self.act(Action::RestoreSettings);
         }
@@ -298,6 +303,7 @@ impl State {
     /// Forgets past failures, because someone asks anew.
     pub(super) fn try_afresh(&mut self) {
         self.backoff = Backoff::default();
+        self.boot_delay = None;
         self.fault = None;
         self.last_error.clear();
     }

@@ -29,7 +29,7 @@ mod view;
 
 pub use arbiter::Rules;
 pub use event::{
-    Action, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Time, Wish,
+    Action, Boot, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Time, Wish,
 };
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
@@ -38,7 +38,7 @@ pub use view::Published;
 use std::collections::BTreeSet;
 
 use scherzo_api::details::Details;
-use scherzo_api::types::{HistoryEvent, RequestedMode};
+use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
 
 use arbiter::Decision;
 use backoff::Backoff;
@@ -48,6 +48,9 @@ use power::Power;
 use request::{Refresh, Waiter};
 
 use crate::settings::Settings;
+
+/// After so many system starts that ended badly, nothing is loaded until someone asks.
+const MAX_UNCLEAN_BOOTS: u32 = 2;
 
 /// Whether the service is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,10 @@ pub struct State {
     /// The decision that the version is of.
     decided: Decision,
     backoff: Backoff,
+    /// Loading waits until then, or for a person to log in or to ask.
+    boot_delay: Option<Time>,
+    /// If the system goes down now, that may have been our fault.
+    on_watch: bool,
     /// Why nothing runs although it should, or cannot.
     fault: Option<Fault>,
     last_error: String,
@@ -98,7 +105,7 @@ impl State {
     /// says, and
     /// whether an earlier run left a note of settings to restore.
     #[must_use]
-    pub fn new(wish: Wish, settings: Settings, kernel: Kernel, noted: bool) -> (Self, Vec<Action>) {
+    pub fn new(wish: Wish, settings: Settings, kernel: Kernel, noted: bool, boot: Boot) -> (Self, Vec<Action>) {
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
@@ -116,6 +123,8 @@ impl State {
             version: 0,
             decided: arbiter::decide(settings.rules, wish, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
+            boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
+            on_watch: false,
             fault: None,
             last_error: String::new(),
             waiters: Vec::new(),
@@ -126,6 +135,9 @@ impl State {
             leaving: Leaving::No,
             published: None,
         };
+        if boot.nr_unclean >= MAX_UNCLEAN_BOOTS {
+            state.distrust();
+        }
         state.start();
         state.settle();
         let actions = state.take_actions();
@@ -150,7 +162,7 @@ impl State {
             return None;
         }
         let retry = matches!(self.phase, Phase::Idle) && self.wants_to_run() && self.kernel == Kernel::Idle;
-        let retry_at = if retry { self.backoff.retry_at() } else { None };
+        let retry_at = if retry { self.load_at() } else { None };
         let waiters = self.waiters.iter().map(|waiter| waiter.deadline);
         waiters.chain(self.phase.next_wakeup()).chain(self.power.next_wakeup()).chain(retry_at).min()
     }
@@ -170,6 +182,7 @@ impl State {
                 }
             }
             Event::Settings { settings, by } => self.configured(settings, by),
+            Event::Session => self.boot_delay = None,
             Event::Power(event) => self.power.take(self.now, event),
             Event::PeerGone(peer) => {
                 self.watched.remove(&peer);
@@ -236,6 +249,27 @@ impl State {
             let mut details = now.why.to_details();
             details.insert("mode".to_owned(), now.choice.mode.name().into());
             self.record(HistoryEvent::Mode, details);
+        }
+    }
+
+    /// Something brought the system down soon after loading, again and again.
+    fn distrust(&mut self) {
+        let fault = Fault::plain(Reason::UncleanBoots);
+        self.last_error = fault.text();
+        self.fault = Some(fault);
+        self.backoff.give_up();
+    }
+
+    /// When loading may be tried; `None` after giving up.
+    fn load_at(&self) -> Option<Time> {
+        self.backoff.retry_at().map(|at| at.max(self.boot_delay.unwrap_or_default()))
+    }
+
+    /// From loading until all is well, a system that goes down counts as an unclean boot.
+    fn watch_boot(&mut self, on_watch: bool) {
+        if self.on_watch != on_watch {
+            self.on_watch = on_watch;
+            self.act(Action::WatchBoot(on_watch));
         }
     }
 

@@ -105,6 +105,7 @@ struct Process {
 
 /// Everything around the core.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 struct World {
     state: State,
     now: Time,
@@ -119,6 +120,7 @@ struct World {
     noted: bool,
     switching: Option<u32>,
     watched: BTreeSet<String>,
+    on_watch: bool,
     exits: Vec<Reason>,
     history: Vec<HistoryEvent>,
     released: Vec<(String, u32)>,
@@ -127,7 +129,11 @@ struct World {
 
 impl World {
     fn new(wish: Wish, kernel: Kernel) -> Self {
-        let (state, actions) = State::new(wish, Settings::default(), kernel.clone(), false);
+        Self::boot(wish, kernel, Boot::default())
+    }
+
+    fn boot(wish: Wish, kernel: Kernel, boot: Boot) -> Self {
+        let (state, actions) = State::new(wish, Settings::default(), kernel.clone(), false, boot);
         let mut world = Self {
             state,
             now: Time::ZERO,
@@ -142,6 +148,7 @@ impl World {
             noted: false,
             switching: None,
             watched: BTreeSet::new(),
+            on_watch: false,
             exits: Vec::new(),
             history: Vec::new(),
             released: Vec::new(),
@@ -297,12 +304,14 @@ impl World {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
                 self.answers.push((id, Ok(())));
             }
+            Action::WatchBoot(on_watch) => self.on_watch = on_watch,
             Action::NoteSettings => self.noted = true,
             Action::RestoreSettings => {
                 assert!(self.process.is_none(), "restored under a living engine");
                 self.noted = false;
             }
             Action::Spawn(run) => {
+                assert!(self.on_watch, "an unclean boot would not be noticed");
                 assert!(self.process.is_none(), "two engines");
                 assert!(self.noted, "nothing noted");
                 assert!(self.state.wish.enabled, "not wanted");
@@ -357,6 +366,7 @@ impl World {
         assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
         assert!(view.enabled || !self.stored.enabled, "stored as on");
         self.check_arbiter(&view);
+        assert!(!self.on_watch || !matches!(self.state.phase, Phase::Idle), "nothing is loaded, so all is well");
         let wakeup = self.state.next_wakeup();
         assert!(wakeup.is_none_or(|at| at > self.now), "a wake-up in the past");
         assert!(self.unanswered.is_empty() || wakeup.is_some(), "waiting for ever");
@@ -606,6 +616,43 @@ fn other_versions_are_refused() {
 fn decided(world: &World) -> (Mode, Reason) {
     let view = world.state.view();
     (view.choice.mode, view.why.reason)
+}
+
+#[test]
+fn after_a_boot_loading_waits_for_a_person_or_a_while() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let boot = Boot { first_start: true, nr_unclean: 1 };
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.wait(SECOND * 29);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Starting, Reason::BootDelay));
+    assert!(world.process.is_none());
+    world.wait(SECOND);
+    assert!(world.process.is_some());
+
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.happen(Event::Session);
+    assert!(world.process.is_some(), "someone has logged in");
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.ask(Request::SetEnabled(true));
+    assert!(world.process.is_some(), "someone has asked");
+}
+
+#[test]
+fn two_unclean_boots_are_enough_until_someone_asks() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let mut world = World::boot(wish, Kernel::Idle, Boot { first_start: true, nr_unclean: 2 });
+    world.happen(Event::Session);
+    world.wait(SECOND * 600);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::UncleanBoots));
+    assert!(world.process.is_none());
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert!(world.on_watch);
+    world.wait(SECOND * 301);
+    assert!(!world.on_watch, "all is well");
 }
 
 #[test]

@@ -82,6 +82,9 @@ impl State {
                 (PublicState::Unsupported, fault.clone())
             }
             (None, Some(fault)) if self.wish.enabled => (PublicState::Fallback, fault.clone()),
+            (None, None) if self.wish.enabled && self.boot_delay.is_some_and(|at| self.now < at) => {
+                (PublicState::Starting, Fault::plain(Reason::BootDelay))
+            }
             (None, None) if self.wish.enabled => (PublicState::Starting, Fault::plain(Reason::Loading)),
             (None, _) => (PublicState::Stopped, Fault::plain(Reason::Disabled)),
         }

@@ -141,3 +141,26 @@ async fn the_history_survives_a_restart() {
     assert!(entries[0].0 > 1_700_000_000, "seconds since 1970");
     assert_eq!(client.scheduler.get_history(2).await.unwrap(), entries[3..]);
 }
+
+#[tokio::test]
+async fn a_restart_loads_at_once_and_a_boot_waits() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    // As after a start of the system.
+    std::fs::remove_file(stage.file("run/scherzo/started")).unwrap();
+    let _daemon = stage.serve(&[]).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str()), ("starting", "boot-delay"));
+    assert_eq!(stage.kernel().ops, None);
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(client.snapshot().await.state, "running");
+}
