@@ -10,5 +10,6 @@ mod faults;
 mod holds;
 mod power;
 mod service;
+mod session;
 mod statistics;
 mod support;
