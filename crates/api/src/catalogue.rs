@@ -2,7 +2,7 @@
 //! may translate it first: `{name}` stands for the argument of that name.
 
 use crate::details::Details;
-use crate::types::Reason;
+use crate::types::{HistoryEvent, Reason};
 
 /// The message of a reason, with places for its arguments.
 #[must_use]
@@ -10,8 +10,17 @@ pub const fn template(reason: Reason) -> &'static str {
     match reason {
         Reason::Default => "It is the default; nobody chose another mode.",
         Reason::Choice => "It was chosen by hand.",
+        Reason::Hold => "The program {application} asked for this mode.",
+        Reason::BatteryLow => "The battery is low.",
+        Reason::PowerProfileChanged => "The power profile was changed to {profile}.",
+        Reason::OnBattery => "The computer runs on battery.",
+        Reason::PowerProfile => "It goes with the power profile {profile}.",
         Reason::Disabled => "Scherzo is turned off.",
         Reason::Loading => "The scheduler is being loaded.",
+        Reason::BootDelay => "The system has just started; the scheduler is loaded when someone logs in, or soon.",
+        Reason::UncleanBoots => {
+            "The system went down soon after the scheduler was loaded, twice in a row. Turn Scherzo on to try again."
+        }
         Reason::Leftover => "The scheduler is still being unloaded.",
         Reason::EngineKilled => "The engine was killed by signal {signal}.",
         Reason::EngineEnded => "The engine ended by itself with code {code}.",
@@ -40,6 +49,29 @@ pub const fn template(reason: Reason) -> &'static str {
              then enable Scherzo."
         }
     }
+}
+
+/// The message of an entry of the history. `{why}` stands for the text of the entry's reason.
+#[must_use]
+pub const fn event_template(event: HistoryEvent) -> &'static str {
+    match event {
+        HistoryEvent::TurnedOn => "Turned on.",
+        HistoryEvent::TurnedOff => "Turned off.",
+        HistoryEvent::Loaded => "Loaded in {mode} mode.",
+        HistoryEvent::Unloaded => "Unloaded.",
+        HistoryEvent::NotLoaded => "Could not be loaded. {why}",
+        HistoryEvent::Ejected => "Ended after {seconds} s. {why}",
+        HistoryEvent::Configured => "Settings were changed.",
+        HistoryEvent::Mode => "The mode is {mode}. {why}",
+    }
+}
+
+/// An entry of the history as a sentence or two.
+#[must_use]
+pub fn event_text(event: HistoryEvent, details: &Details) -> String {
+    let reason = details.get("reason").and_then(|reason| reason.to_string().parse::<Reason>().ok());
+    let why = reason.map(|reason| text(reason, details)).unwrap_or_default();
+    fill(&event_template(event).replace("{why}", &why), details).trim_end().to_owned()
 }
 
 /// The message with its arguments in place; an argument that is missing leaves a question mark.
@@ -83,6 +115,16 @@ mod tests {
         let details = Details::from([("ops".into(), "lavd_1.0".into())]);
         assert!(text(Reason::ForeignScheduler, &details).starts_with("Another scheduler, lavd_1.0, is loaded"));
         assert_eq!(text(Reason::EngineKilled, &Details::new()), "The engine was killed by signal ?.");
+    }
+
+    #[test]
+    fn every_event_is_a_sentence() {
+        for event in HistoryEvent::ALL {
+            let text = event_text(*event, &Details::new());
+            assert!(text.ends_with('.') && text.starts_with(char::is_uppercase), "{text}");
+        }
+        let details = Details::from([("mode".into(), "fifo".into()), ("reason".into(), "choice".into())]);
+        assert_eq!(event_text(HistoryEvent::Mode, &details), "The mode is fifo. It was chosen by hand.");
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub fn from_wire(wire: &Wire) -> Details {
 fn unpack(value: &Variant<'_>) -> Option<Detail> {
     Some(match value {
         Variant::I64(number) => Detail::Number(*number),
+        Variant::U32(number) => Detail::Number((*number).into()),
         Variant::Str(text) => Detail::Text(text.to_string()),
         _ => return None,
     })

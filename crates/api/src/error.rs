@@ -18,6 +18,12 @@ pub enum Error {
     /// There is no such mode.
     #[zbus(name = "scherzo.Scheduler1.Error.InvalidMode")]
     InvalidMode(String),
+    /// There is no such hold.
+    #[zbus(name = "scherzo.Scheduler1.Error.NoSuchHold")]
+    NoSuchHold(String),
+    /// There is no such setting, or it does not take that value.
+    #[zbus(name = "scherzo.Scheduler1.Error.InvalidSetting")]
+    InvalidSetting(String),
     /// Loading was tried and failed.
     #[zbus(name = "scherzo.Scheduler1.Error.LoadFailed")]
     LoadFailed(String),
@@ -30,6 +36,9 @@ pub enum Error {
     /// A bound was reached.
     #[zbus(name = "scherzo.Scheduler1.Error.LimitReached")]
     LimitReached(String),
+    /// An argument makes no sense.
+    #[zbus(name = "freedesktop.DBus.Error.InvalidArgs")]
+    InvalidArgs(String),
     /// The caller may not do it.
     #[zbus(name = "freedesktop.DBus.Error.AccessDenied")]
     AccessDenied(String),

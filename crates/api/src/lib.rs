@@ -21,7 +21,7 @@ pub mod types;
 
 pub use error::Error;
 pub use proxy::{
-    EngineExited, EngineExitedArgs, EngineExitedStream, SchedulerProxy, StatsUpdated, StatsUpdatedArgs,
-    StatsUpdatedStream,
+    EngineExited, EngineExitedArgs, EngineExitedStream, HoldReleased, HoldReleasedArgs, HoldReleasedStream,
+    SchedulerProxy, StatsUpdated, StatsUpdatedArgs, StatsUpdatedStream,
 };
 pub use snapshot::Snapshot;

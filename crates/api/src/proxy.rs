@@ -23,11 +23,29 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn set_preemption(&self, preemption: bool) -> Result<(), Error>;
 
+    /// Holds a mode until it is released or this connection ends; answers with the hold's cookie.
+    #[zbus(allow_interactive_auth)]
+    fn hold_mode(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
+
+    /// Releases a hold.
+    #[zbus(allow_interactive_auth)]
+    fn release_mode(&self, cookie: u32) -> Result<(), Error>;
+
     /// Statistics since loading, see [`crate::stats`].
     fn get_stats(&self) -> Result<HashMap<String, OwnedVariant>, Error>;
 
     /// Wait histogram per task class, see [`crate::histogram`].
     fn get_wait_histogram(&self) -> Result<HashMap<String, Vec<u64>>, Error>;
+
+    /// Changes settings: all or, with an error, none.
+    #[zbus(allow_interactive_auth)]
+    fn configure(&self, settings: HashMap<&str, zbus::Variant<'_>>) -> Result<(), Error>;
+
+    /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
+    fn get_history(&self, nr_entries: u32) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error>;
+
+    /// Looks for what is wrong: id, severity (`good`, `note`, `warning`, `error`), English text, arguments.
+    fn diagnose(&self) -> Result<Vec<(String, String, String, HashMap<String, OwnedVariant>)>, Error>;
 
     /// Starts `StatsUpdated` for this caller.
     fn subscribe(&self) -> Result<(), Error>;
@@ -38,6 +56,10 @@ pub trait Scheduler {
     /// Statistics, once per second, to subscribers only.
     #[zbus(signal)]
     fn stats_updated(&self, stats: HashMap<String, OwnedVariant>) -> Result<(), Error>;
+
+    /// A hold of this connection was released by someone else.
+    #[zbus(signal)]
+    fn hold_released(&self, cookie: u32) -> Result<(), Error>;
 
     /// The engine ended without having been asked to.
     #[zbus(signal)]
@@ -82,6 +104,22 @@ pub trait Scheduler {
     /// The last failure as a sentence, empty if none.
     #[zbus(property)]
     fn last_error(&self) -> zbus::Result<String>;
+
+    /// The machine runs on battery.
+    #[zbus(property)]
+    fn on_battery(&self) -> zbus::Result<bool>;
+
+    /// The active power profile, empty if there is none.
+    #[zbus(property)]
+    fn power_profile(&self) -> zbus::Result<String>;
+
+    /// What programs hold, the oldest first.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn holds(&self) -> zbus::Result<Vec<HashMap<String, OwnedVariant>>>;
+
+    /// Every setting by its name.
+    #[zbus(property)]
+    fn settings(&self) -> zbus::Result<HashMap<String, OwnedVariant>>;
 
     /// Arguments `SetMode` takes.
     #[zbus(property(emits_changed_signal = "const"))]

@@ -37,6 +37,12 @@ pub struct Snapshot {
     pub kernel_ops: String,
     /// The last failure, empty if none.
     pub last_error: String,
+    /// The machine runs on battery.
+    pub on_battery: bool,
+    /// The active power profile, empty if none.
+    pub power_profile: String,
+    /// What programs hold, the oldest first: `cookie`, `mode`, `application`, `uid`, and `reason` of one's own.
+    pub holds: Vec<Details>,
     /// Modes that can be asked for.
     pub modes: Vec<String>,
     /// Version of the service.
@@ -75,6 +81,9 @@ impl Snapshot {
             engine: text(take("Engine")),
             kernel_ops: text(take("KernelOps")),
             last_error: text(take("LastError")),
+            on_battery: flag(take("OnBattery")),
+            power_profile: text(take("PowerProfile")),
+            holds: take("Holds").map(holds).unwrap_or_default(),
             modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
             version: text(take("Version")),
         }
@@ -97,6 +106,11 @@ impl Snapshot {
 
 fn text(value: Option<OwnedVariant>) -> String {
     value.and_then(|value| String::try_from(value).ok()).unwrap_or_default()
+}
+
+fn holds(value: OwnedVariant) -> Vec<Details> {
+    let wires = Vec::<HashMap<String, OwnedVariant>>::try_from(value).unwrap_or_default();
+    wires.iter().map(details::from_wire).collect()
 }
 
 fn flag(value: Option<OwnedVariant>) -> bool {

@@ -79,12 +79,26 @@ named! {
     Reason {
         /// Nobody chose: the default mode.
         Default = "default",
-        /// A person chose this mode.
+        /// A person chose this mode: the user `uid`.
         Choice = "choice",
+        /// The program `application` of the user `uid` holds this mode, as hold `cookie`.
+        Hold = "hold",
+        /// The battery is low.
+        BatteryLow = "battery-low",
+        /// The power profile was changed to `profile` since the machine was last plugged or unplugged.
+        PowerProfileChanged = "power-profile-changed",
+        /// The machine runs on battery.
+        OnBattery = "on-battery",
+        /// The power profile is `profile`.
+        PowerProfile = "power-profile",
         /// Turned off, or never turned on.
         Disabled = "disabled",
         /// Being loaded.
         Loading = "loading",
+        /// Waiting for someone to log in, or for a while, after the system has started.
+        BootDelay = "boot-delay",
+        /// The system went down soon after loading, more than once.
+        UncleanBoots = "unclean-boots",
         /// It is not wanted any more, or of an earlier run of the service, and still being unloaded.
         Leftover = "leftover",
         /// The engine was killed by the signal `signal`.
@@ -115,6 +129,28 @@ named! {
         MalformedBtf = "malformed-btf",
         /// Another scheduler is loaded: `ops`.
         ForeignScheduler = "foreign-scheduler",
+    }
+}
+
+named! {
+    /// What has happened: the second field of an entry of `GetHistory`.
+    HistoryEvent {
+        /// The user `uid` turned it on.
+        TurnedOn = "turned-on",
+        /// The user `uid` turned it off.
+        TurnedOff = "turned-off",
+        /// Loaded, in the mode `mode`.
+        Loaded = "loaded",
+        /// Unloaded as asked.
+        Unloaded = "unloaded",
+        /// Loading failed because of `reason`.
+        NotLoaded = "not-loaded",
+        /// It ended by itself after `seconds`, because of `reason`.
+        Ejected = "ejected",
+        /// Settings were changed, by the user `uid` or in a file.
+        Configured = "configured",
+        /// The mode is `mode` from now on, because of `reason`.
+        Mode = "mode",
     }
 }
 

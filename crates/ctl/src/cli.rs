@@ -1,6 +1,9 @@
 //! What can be typed.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -9,6 +12,8 @@ Examples:
   scherzoctl mode low-power            save energy
   scherzoctl mode auto                 let Scherzo decide again
   scherzoctl preemption off            interactive tasks wait for the end of a slice
+  scherzoctl run --mode fifo -- make   hold a mode while a command runs
+  scherzoctl stats --format openmetrics > /var/lib/prometheus/node-exporter/scherzo.prom
   scherzoctl monitor                   one line per second, until Ctrl-C
   scherzoctl --json stats | jq .stats.nr_switches
 
@@ -23,6 +28,9 @@ Exit codes:
   7  the scheduler is not running
   8  loading the scheduler failed
   9  busy, try again
+
+`run`, and `hold` with a command, end with the command's own code (128 + n if signal n ended it, 126 and 127 if it
+could not be started).
 
 With --json every document is an object whose \"schema\" is 1.";
 
@@ -61,10 +69,88 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         preemption: Option<Switch>,
     },
+    /// Run a command, and hold a mode while it runs
+    ///
+    /// If the mode cannot be held, that is said and the command runs all the same. The exit code is the command's.
+    Run(RunOptions),
+    /// Hold a mode until Ctrl-C, or while a command runs
+    Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
-    Stats,
+    Stats {
+        /// openmetrics is for the textfile collector of Prometheus
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+    /// Write man pages and shell completions into a directory
+    #[command(hide = true)]
+    Generate {
+        /// The directory, which exists
+        directory: PathBuf,
+    },
+    /// Show or change settings
+    Config {
+        #[command(subcommand)]
+        action: Option<ConfigAction>,
+    },
+    /// Look for what is wrong, and say what to do; works without the service, too
+    Doctor,
+    /// Print what has happened, the newest last
+    History {
+        /// How many entries; 0 for all that are kept
+        #[arg(default_value_t = 20)]
+        entries: u32,
+    },
     /// Print one line per second, until Ctrl-C
     Monitor,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Print the value of a setting
+    Get {
+        /// Its name
+        key: String,
+    },
+    /// Change a setting; base_slice_us, min_slice_us and starvation_ms load the scheduler anew
+    Set {
+        /// Its name
+        key: String,
+        /// Its new value
+        value: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// interactive, fifo or low-power
+    #[arg(long, short)]
+    pub(crate) mode: String,
+    /// Why, for people
+    #[arg(long, short, default_value = "it is running")]
+    pub(crate) reason: String,
+    /// The command with its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HoldOptions {
+    /// interactive, fifo or low-power
+    #[arg(long, short)]
+    pub(crate) mode: String,
+    /// Why, for people
+    #[arg(long, short)]
+    pub(crate) reason: String,
+    /// The command with its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Openmetrics,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

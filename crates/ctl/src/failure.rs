@@ -36,6 +36,10 @@ impl Failure {
         Self::new(UNREACHABLE, "The Scherzo service is not running. Start it with `sudo systemctl start scherzod`.")
     }
 
+    pub(crate) fn sentence(&self) -> Option<&str> {
+        self.sentence.as_deref()
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         if let Some(sentence) = self.sentence {
             eprintln!("scherzoctl: {sentence}");
@@ -50,8 +54,8 @@ impl From<Error> for Failure {
             return Self::unreachable();
         }
         let code = match &error {
-            Error::Bus(_) | Error::LimitReached(_) => FAILURE,
-            Error::InvalidMode(_) => USAGE,
+            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => FAILURE,
+            Error::InvalidMode(_) | Error::InvalidArgs(_) | Error::InvalidSetting(_) => USAGE,
             Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => NOT_AUTHORIZED,
             Error::NotSupported(_) => NOT_SUPPORTED,
             Error::Conflict(_) => CONFLICT,

@@ -2,8 +2,14 @@
 
 mod cli;
 mod client;
+mod config;
+mod doctor;
 mod failure;
+mod generate;
+mod history;
+mod hold;
 mod monitor;
+mod openmetrics;
 mod output;
 mod stats;
 mod status;
@@ -24,35 +30,55 @@ fn main() -> ExitCode {
         Err(error) => return Failure::new(failure::FAILURE, error.to_string()).report(),
     };
     match runtime.block_on(run(&options)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }
 
-async fn run(options: &Options) -> Result<(), Failure> {
+async fn run(options: &Options) -> Result<ExitCode, Failure> {
     let output = Output::new(options.json);
+    if let Command::Run(options_of_run) = &options.command {
+        return hold::run(options.session, options_of_run).await;
+    }
+    if let Command::Generate { directory } = &options.command {
+        return generate::write(directory).map(|()| ExitCode::SUCCESS);
+    }
+    if let Command::Doctor = &options.command {
+        return doctor::run(options.session, &output).await.map(|()| ExitCode::SUCCESS);
+    }
     let client = Client::connect(options.session).await?;
-    match &options.command {
-        Command::Status => status::show(&client, &output).await,
+    if let Command::Hold(hold) = &options.command {
+        return hold::hold(&client, hold).await;
+    }
+    talk(&client, &output, &options.command).await.map(|()| ExitCode::SUCCESS)
+}
+
+async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
+    match command {
+        // They have ways of their own.
+        Command::Run(_) | Command::Hold(_) | Command::Doctor | Command::Generate { .. } => Ok(()),
+        Command::Status => status::show(client, output).await,
         Command::Enable => {
             client.scheduler().await?.set_enabled(true).await?;
-            status::confirm(&client, &output).await
+            status::confirm(client, output).await
         }
         Command::Disable => {
             client.scheduler().await?.set_enabled(false).await?;
-            status::confirm(&client, &output).await
+            status::confirm(client, output).await
         }
-        Command::Mode { mode: None } => status::show_mode(&client, &output).await,
+        Command::Mode { mode: None } => status::show_mode(client, output).await,
         Command::Mode { mode: Some(mode) } => {
             client.scheduler().await?.set_mode(mode).await?;
-            status::confirm(&client, &output).await
+            status::confirm(client, output).await
         }
-        Command::Preemption { preemption: None } => status::show_preemption(&client, &output).await,
+        Command::Preemption { preemption: None } => status::show_preemption(client, output).await,
         Command::Preemption { preemption: Some(switch) } => {
             client.scheduler().await?.set_preemption(*switch == Switch::On).await?;
-            status::confirm(&client, &output).await
+            status::confirm(client, output).await
         }
-        Command::Stats => stats::show(&client, &output).await,
-        Command::Monitor => monitor::run(&client, &output).await,
+        Command::Stats { format } => stats::show(client, output, *format).await,
+        Command::Config { action } => config::run(client, output, action.as_ref()).await,
+        Command::History { entries } => history::show(client, output, *entries).await,
+        Command::Monitor => monitor::run(client, output).await,
     }
 }

@@ -36,6 +36,11 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
+/// Prints a text that ends its own lines.
+pub(crate) fn text(text: &str) {
+    let _ = write!(io::stdout(), "{text}");
+}
+
 /// Prints a document on one line.
 pub(crate) fn document(mut fields: Map<String, Value>) {
     fields.insert("schema".to_owned(), SCHEMA.into());

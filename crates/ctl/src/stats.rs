@@ -7,18 +7,22 @@ use scherzo_api::stats::Stats;
 use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
 
+use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::openmetrics;
 use crate::output::{self, Output};
 
-pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Result<(), Failure> {
     if !client.is_served().await? {
         return Err(Failure::unreachable());
     }
     let scheduler = client.scheduler().await?;
     let stats = Stats::from_wire(&scheduler.get_stats().await?);
     let histograms = scheduler.get_wait_histogram().await?;
-    if output.json {
+    if format == Format::Openmetrics {
+        output::text(&openmetrics::document(&stats, &histograms));
+    } else if output.json || format == Format::Json {
         let waits: HashMap<_, _> = histograms.into_iter().collect();
         output::document(Map::from_iter([
             ("stats".to_owned(), Value::Object(numbers(&stats))),

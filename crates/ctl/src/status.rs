@@ -93,6 +93,7 @@ fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> S
     let mut lines = vec![headline(snapshot, mark), format!("Why:     {}", snapshot.why())];
     let loaded = if snapshot.kernel_ops.is_empty() { "no sched_ext scheduler is loaded" } else { &snapshot.kernel_ops };
     lines.push(format!("Kernel:  {loaded}"));
+    lines.extend(snapshot.holds.iter().map(held));
     if !snapshot.last_error.is_empty() && snapshot.last_error != snapshot.why() {
         lines.push(format!("Lately:  {}", snapshot.last_error));
     }
@@ -100,6 +101,12 @@ fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> S
         lines.push("`scherzoctl enable` turns it on.".to_owned());
     }
     lines.join("\n")
+}
+
+fn held(hold: &Details) -> String {
+    let part = |name: &str| hold.get(name).map(Detail::to_string).unwrap_or_default();
+    let reason = hold.get("reason").map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("Held:    {} by {}{reason}, hold {}", part("mode"), part("application"), part("cookie"))
 }
 
 fn document(snapshot: Option<&Snapshot>) -> Map<String, Value> {
@@ -117,6 +124,9 @@ fn document(snapshot: Option<&Snapshot>) -> Map<String, Value> {
         "engine": now.engine,
         "kernel_ops": now.kernel_ops,
         "last_error": now.last_error,
+        "on_battery": now.on_battery,
+        "power_profile": now.power_profile,
+        "holds": now.holds.iter().map(arguments).collect::<Vec<_>>(),
         "version": now.version,
     });
     match fields {
@@ -125,7 +135,7 @@ fn document(snapshot: Option<&Snapshot>) -> Map<String, Value> {
     }
 }
 
-fn arguments(details: &Details) -> Map<String, Value> {
+pub(crate) fn arguments(details: &Details) -> Map<String, Value> {
     let value = |detail: &Detail| match detail {
         Detail::Number(number) => json!(number),
         Detail::Text(text) => json!(text),
@@ -162,6 +172,10 @@ mod tests {
              Why:     It is the default; nobody chose another mode.\n\
              Kernel:  scherzo_0"
         );
+        let hold = [("mode", "fifo".into()), ("application", "make".into()), ("cookie", Detail::Number(3))];
+        let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
+        let text = prose(&Snapshot { holds: vec![hold], ..now }, plain);
+        assert!(text.ends_with("\nHeld:    fifo by make, hold 3"), "{text}");
     }
 
     #[test]

@@ -137,6 +137,10 @@ async fn a_session_as_a_person_types_it() {
     assert!(bus.ctl(&["stats"]).await.plainly().contains("handed to user space"));
     let numbers = bus.ctl(&["stats", "--json"]).await.json();
     assert!(numbers["stats"]["nr_switches"].as_u64().unwrap() > 0);
+    let history = bus.ctl(&["history"]).await.plainly();
+    assert!(history.ends_with("The mode is fifo. It was chosen by hand.\n"), "{history}");
+    let history = bus.ctl(&["history", "2", "--json"]).await.json();
+    assert_eq!(history["history"][0]["event"], "loaded");
     assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
 }
 
@@ -162,6 +166,73 @@ async fn monitor_prints_documents_until_interrupted() {
     let second: Value = serde_json::from_str(&lines[1]).unwrap();
     assert!(second["last_second"]["switches_per_s"].as_f64().unwrap() > 0.0);
     monitor.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_mode_it_needs() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let alone = bus.ctl(&["run", "--mode", "fifo", "--", "sh", "-c", "exit 7"]).await;
+    assert!(alone.code == 7 && alone.complaint.contains("not running"), "without a service it runs all the same");
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let ask = format!("for i in 1 2 3 4 5 6 7 8 9; do {} mode; done; exit 7", env!("CARGO_BIN_EXE_scherzoctl"));
+    let held = bus.ctl(&["run", "-m", "low-power", "--", "sh", "-c", &ask]).await;
+    assert_eq!((held.code, held.complaint.as_str()), (7, ""));
+    assert!(held.text.ends_with("low-power (chosen automatically)\n"), "{held:?}");
+    let ended = bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "sh", "-c", "kill -TERM $$"]).await;
+    assert_eq!(ended.code, 143, "{ended:?}");
+    bus.ctl(&["run", "-m", "fifo", "--", "/does/not/exist"]).await.refused(127, "/does/not/exist");
+    bus.ctl(&["hold", "-m", "auto", "-r", "a test", "true"]).await.refused(2, "auto");
+}
+
+#[tokio::test]
+async fn settings_are_shown_and_changed() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    assert!(bus.ctl(&["config"]).await.plainly().contains("base_slice_us = 5000\nbattery_mode = \"low-power\"\n"));
+    assert_eq!(bus.ctl(&["config", "set", "battery_mode", "fifo"]).await.plainly(), "fifo\n");
+    assert_eq!(bus.ctl(&["config", "get", "battery_mode"]).await.plainly(), "fifo\n");
+    assert_eq!(bus.ctl(&["config", "--json"]).await.json()["settings"]["follow_holds"], true);
+    bus.ctl(&["config", "set", "base_slice_us", "1"]).await.refused(2, "allowed is 250 to 20000");
+    bus.ctl(&["config", "get", "speed"]).await.refused(2, "starvation_ms");
+}
+
+#[tokio::test]
+async fn other_programs_are_served() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let directory = bus.directory.path().to_str().unwrap();
+    bus.ctl(&["generate", directory]).await.plainly();
+    let read = |name: &str| std::fs::read_to_string(bus.directory.path().join(name)).unwrap();
+    assert!(read("scherzoctl.1").contains("preemption") && !read("scherzoctl.1").contains("generate"));
+    assert!(read("scherzoctl-run.1").contains("\\-\\-mode"), "{}", read("scherzoctl-run.1"));
+    for (file, part) in [("scherzoctl.bash", "preemption"), ("_scherzoctl", "doctor"), ("scherzoctl.fish", "monitor")] {
+        assert!(read(file).contains(part), "{file}");
+    }
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let metrics = bus.ctl(&["stats", "--format", "openmetrics"]).await.plainly();
+    assert!(metrics.contains("\nscherzo_switches_total ") && metrics.ends_with("# EOF\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn the_doctor_comes_with_and_without_a_service() {
+    let bus = Bus::start();
+    let alone = bus.ctl(&["doctor"]).await;
+    assert!(alone.code == 1 && alone.text.contains("systemctl start scherzod"), "{alone:?}");
+    assert!(alone.text.lines().count() > 5 && alone.complaint.is_empty(), "{alone:?}");
+    Tree::plant(bus.root()).unwrap();
+    std::fs::create_dir_all(bus.directory.path().join("etc/scherzo")).unwrap();
+    std::fs::write(bus.directory.path().join("etc/scherzo/scherzo.toml"), "speed = 1\n").unwrap();
+    bus.serve(own_uid()).await;
+    let told = bus.ctl(&["doctor", "--json"]).await;
+    let document: Value = serde_json::from_str(&told.text).unwrap();
+    let finding = |id: &str| document["findings"].as_array().unwrap().iter().find(|found| found["id"] == id).unwrap();
+    assert_eq!((told.code, &finding("btf")["severity"]), (1, &"error".into()), "the simulated kernel has no BTF");
+    assert_eq!(finding("sched-ext")["severity"], "good");
+    assert!(finding("configuration")["text"].as_str().unwrap().contains("scherzo.toml:1: there is no setting"));
 }
 
 #[tokio::test]

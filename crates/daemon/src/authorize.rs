@@ -53,7 +53,8 @@ impl Authorizer for Polkit {
     }
 }
 
-async fn sender_uid(bus: &Connection, call: &Header<'_>) -> Option<u32> {
+/// The user whose program sent the message, if the bus knows.
+pub(crate) async fn sender_uid(bus: &Connection, call: &Header<'_>) -> Option<u32> {
     let sender = call.sender()?.to_owned();
     let proxy = DBusProxy::new(bus).await.ok()?;
     match proxy.get_connection_unix_user(sender.into()).await {

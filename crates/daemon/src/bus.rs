@@ -9,8 +9,12 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use scherzo_api::Error;
 use scherzo_api::details;
-use scherzo_api::names::{ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH};
+use scherzo_api::names::{
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
+    OBJECT_PATH,
+};
 use scherzo_api::types::RequestedMode;
+use scherzo_host::Root;
 use tokio::sync::{mpsc, oneshot, watch};
 use zbus::fdo::DBusProxy;
 use zbus::message::Header;
@@ -18,8 +22,10 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedVariant, Variant};
 
-use crate::authorize::Authorizer;
-use crate::core::{Published, Request};
+use crate::authorize::{Authorizer, sender_uid};
+use crate::core::{Caller, Hold, HoldRequest, Published, Request};
+use crate::diagnose;
+use crate::settings::{self, Raw, Setting, Settings, Value};
 use crate::shell::{Answer, Input};
 
 /// The engine that is built in; the in-kernel one is to come.
@@ -31,16 +37,19 @@ pub struct Service {
     pub inputs: mpsc::Sender<Input>,
     /// What the core last published.
     pub published: watch::Receiver<Published>,
+    /// Where the host's files are.
+    pub root: Root,
+    /// Held while the host is looked at, which is done once at a time.
+    pub looking: tokio::sync::Mutex<()>,
     /// Who may do what.
     pub authorizer: Arc<dyn Authorizer>,
 }
 
 impl Service {
-    async fn ask(&self, request: Request) -> Result<Answer, Error> {
-        let gone = || Error::Busy("The service is being stopped. Try again when it is back.".into());
+    async fn ask(&self, caller: Caller, request: Request) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
-        self.inputs.send(Input::Request { request, reply }).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
     }
 
     fn published<T>(&self, read: impl Fn(&Published) -> T) -> T {
@@ -48,9 +57,49 @@ impl Service {
     }
 }
 
-fn sender(call: &Header<'_>) -> Result<String, Error> {
+/// The sender's name; where its user does not matter, the bus is not asked for it.
+fn nameless(call: &Header<'_>) -> Result<Caller, Error> {
     let name = call.sender().ok_or_else(|| Error::AccessDenied("The message names no sender.".into()))?;
-    Ok(name.to_string())
+    Ok(Caller { name: name.to_string(), uid: None })
+}
+
+/// The sender's name and user.
+async fn caller(bus: &Connection, call: &Header<'_>) -> Result<Caller, Error> {
+    Ok(Caller { uid: sender_uid(bus, call).await, ..nameless(call)? })
+}
+
+/// A hold as clients see it; the reason is for its own user and root.
+fn show_hold(hold: &Hold, asking: Option<u32>) -> HashMap<String, OwnedVariant> {
+    let text = |text: &str| OwnedVariant::from(zbus::Str::from(text.to_owned()));
+    let mut shown = HashMap::from([
+        ("cookie".to_owned(), hold.cookie.into()),
+        ("mode".to_owned(), text(hold.wanted.mode.name())),
+        ("application".to_owned(), text(&hold.wanted.application)),
+    ]);
+    if let Some(uid) = hold.holder.uid {
+        shown.insert("uid".to_owned(), uid.into());
+    }
+    if asking.is_some() && (asking == Some(0) || asking == hold.holder.uid) {
+        shown.insert("reason".to_owned(), text(&hold.wanted.reason));
+    }
+    shown
+}
+
+fn show_settings(settings: Settings) -> HashMap<String, OwnedVariant> {
+    settings::ALL.iter().map(|setting| (setting.key.to_owned(), setting.get(settings).into())).collect()
+}
+
+fn stopping() -> Error {
+    Error::Busy("The service is being stopped. Try again when it is back.".into())
+}
+
+fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
+    let check = |(key, value): (&String, &OwnedVariant)| {
+        let setting = settings::find(key)?;
+        Ok((setting, setting.check(&Raw::from(&**value))?))
+    };
+    let checked: Result<_, String> = settings.iter().map(check).collect();
+    checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
 }
 
 fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
@@ -69,7 +118,7 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         self.authorizer.check(bus, &call, ACTION_SET_ENABLED).await?;
-        self.ask(Request::SetEnabled(enabled)).await.map(drop)
+        self.ask(caller(bus, &call).await?, Request::SetEnabled(enabled)).await.map(drop)
     }
 
     async fn set_mode(
@@ -80,7 +129,7 @@ impl Service {
     ) -> Result<(), Error> {
         let mode = parse_mode(mode)?;
         self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
-        self.ask(Request::SetMode(mode)).await.map(drop)
+        self.ask(caller(bus, &call).await?, Request::SetMode(mode)).await.map(drop)
     }
 
     async fn set_preemption(
@@ -90,36 +139,109 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
-        self.ask(Request::SetPreemption(preemption)).await.map(drop)
+        self.ask(caller(bus, &call).await?, Request::SetPreemption(preemption)).await.map(drop)
+    }
+
+    #[zbus(out_args("cookie"))]
+    async fn hold_mode(
+        &self,
+        mode: &str,
+        reason: String,
+        application: String,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<u32, Error> {
+        let RequestedMode::Mode(mode) = parse_mode(mode)? else {
+            return Err(Error::InvalidMode("A hold needs a mode of its own, not auto.".into()));
+        };
+        self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
+        let wanted = HoldRequest { mode, reason, application };
+        match self.ask(caller(bus, &call).await?, Request::HoldMode(wanted)).await? {
+            Answer::Hold(cookie) => Ok(cookie),
+            _ => Err(Error::Busy("The hold was not granted. Try again.".into())),
+        }
+    }
+
+    async fn release_mode(
+        &self,
+        cookie: u32,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let caller = nameless(&call)?;
+        let own = |hold: &Hold| hold.cookie == cookie && hold.holder.name == caller.name;
+        if !self.published(|now| now.holds.iter().any(own)) {
+            self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
+        }
+        self.ask(caller, Request::ReleaseMode(cookie)).await.map(drop)
     }
 
     #[zbus(out_args("stats"))]
-    async fn get_stats(&self) -> Result<HashMap<String, OwnedVariant>, Error> {
-        match self.ask(Request::GetStats).await? {
+    async fn get_stats(&self, #[zbus(header)] call: Header<'_>) -> Result<HashMap<String, OwnedVariant>, Error> {
+        match self.ask(nameless(&call)?, Request::GetStats).await? {
             Answer::Stats(stats) => Ok(stats.to_wire()),
             _ => Ok(HashMap::new()),
         }
     }
 
     #[zbus(out_args("histograms"))]
-    async fn get_wait_histogram(&self) -> Result<HashMap<String, Vec<u64>>, Error> {
-        match self.ask(Request::GetWaitHistogram).await? {
+    async fn get_wait_histogram(&self, #[zbus(header)] call: Header<'_>) -> Result<HashMap<String, Vec<u64>>, Error> {
+        match self.ask(nameless(&call)?, Request::GetWaitHistogram).await? {
             Answer::Histograms(histograms) => Ok(histograms),
             _ => Ok(HashMap::new()),
         }
     }
 
+    async fn configure(
+        &self,
+        settings: HashMap<String, OwnedVariant>,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let changes = check_changes(&settings)?;
+        let automation = changes.iter().all(|(setting, _)| setting.automation);
+        let action = if automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE };
+        self.authorizer.check(bus, &call, action).await?;
+        let caller = caller(bus, &call).await?;
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    #[zbus(out_args("entries"))]
+    async fn get_history(
+        &self,
+        nr_entries: u32,
+        #[zbus(header)] call: Header<'_>,
+    ) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error> {
+        match self.ask(nameless(&call)?, Request::GetHistory(nr_entries)).await? {
+            Answer::History(entries) => Ok(entries),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    #[zbus(out_args("findings"))]
+    async fn diagnose(&self) -> Result<Vec<diagnose::Wire>, Error> {
+        let _alone = self.looking.lock().await;
+        let (root, now) = (self.root.clone(), self.published(Published::clone));
+        tokio::task::spawn_blocking(move || diagnose::diagnose(&root, &now)).await.map_err(|_| stopping())
+    }
+
     async fn subscribe(&self, #[zbus(header)] call: Header<'_>) -> Result<(), Error> {
-        self.ask(Request::Subscribe(sender(&call)?)).await.map(drop)
+        self.ask(nameless(&call)?, Request::Subscribe).await.map(drop)
     }
 
     async fn unsubscribe(&self, #[zbus(header)] call: Header<'_>) -> Result<(), Error> {
-        self.ask(Request::Unsubscribe(sender(&call)?)).await.map(drop)
+        self.ask(nameless(&call)?, Request::Unsubscribe).await.map(drop)
     }
 
     /// Statistics, for subscribers only.
     #[zbus(signal)]
     pub async fn stats_updated(to: &SignalEmitter<'_>, stats: HashMap<String, OwnedVariant>) -> zbus::Result<()>;
+
+    /// A hold was released by someone else than its holder, who alone is told.
+    #[zbus(signal)]
+    pub async fn hold_released(to: &SignalEmitter<'_>, cookie: u32) -> zbus::Result<()>;
 
     /// The engine ended without having been asked to.
     #[zbus(signal)]
@@ -179,6 +301,35 @@ impl Service {
         self.published(|now| now.last_error.clone())
     }
 
+    #[zbus(property)]
+    fn on_battery(&self) -> bool {
+        self.published(|now| now.on_battery)
+    }
+
+    #[zbus(property)]
+    fn power_profile(&self) -> String {
+        self.published(|now| now.power_profile.clone())
+    }
+
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    async fn holds(
+        &self,
+        #[zbus(header)] call: Option<Header<'_>>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Vec<HashMap<String, OwnedVariant>> {
+        let holds = self.published(|now| now.holds.clone());
+        let asking = match call {
+            Some(call) if !holds.is_empty() => sender_uid(bus, &call).await,
+            _ => None,
+        };
+        holds.iter().map(|hold| show_hold(hold, asking)).collect()
+    }
+
+    #[zbus(property)]
+    fn settings(&self) -> HashMap<String, OwnedVariant> {
+        show_settings(self.published(|now| now.settings))
+    }
+
     #[zbus(property(emits_changed_signal = "const"))]
     fn modes(&self) -> Vec<String> {
         RequestedMode::ALL.map(|mode| mode.name().to_owned()).to_vec()
@@ -208,17 +359,28 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     compare("ReasonArgs", arguments(old), arguments(new));
     compare("Preemption", old.choice.preemption.into(), new.choice.preemption.into());
     compare("KernelOps", text(&old.kernel_ops), text(&new.kernel_ops));
+    compare("OnBattery", old.on_battery.into(), new.on_battery.into());
+    compare("PowerProfile", text(&old.power_profile), text(&new.power_profile));
+    let settings = |now: &Published| Variant::new(show_settings(now.settings));
+    if old.settings != new.settings {
+        compare("Settings", settings(old), settings(new));
+    }
     compare("LastError", text(&old.last_error), text(&new.last_error));
     changed
+}
+
+/// Properties that differ, but whose value is not the same for everyone.
+pub(crate) fn invalidations(old: &Published, new: &Published) -> Vec<&'static str> {
+    if old.holds == new.holds { Vec::new() } else { vec!["Holds"] }
 }
 
 /// Emits one `PropertiesChanged` for all of them, so that no client sees half a transition.
 pub(crate) async fn emit_changes(
     bus: &Connection,
     changed: &HashMap<&'static str, Variant<'static>>,
+    invalidated: &[&'static str],
 ) -> zbus::Result<()> {
-    let invalidated: [&str; 0] = [];
-    let body = (INTERFACE, changed, &invalidated[..]);
+    let body = (INTERFACE, changed, invalidated);
     bus.emit_signal(None::<&str>, OBJECT_PATH, "org.freedesktop.DBus.Properties", "PropertiesChanged", &body).await
 }
 

@@ -22,6 +22,8 @@ use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
+use crate::power;
+use crate::session;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
 /// Exit code for "another instance runs".
@@ -108,9 +110,10 @@ pub async fn serve<E: Engine>(
     inbox: mpsc::Receiver<Input>,
     authorizer: Polkit,
 ) -> anyhow::Result<ExitCode> {
-    let (bus, inputs) = (parts.bus.clone(), parts.inputs.clone());
+    let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = Shell::new(parts)?;
-    let service = Service { inputs: inputs.clone(), published, authorizer: Arc::new(authorizer) };
+    let looking = tokio::sync::Mutex::new(());
+    let service = Service { inputs: inputs.clone(), published, root, looking, authorizer: Arc::new(authorizer) };
     bus.object_server().at(OBJECT_PATH, service).await?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.
     match bus.request_name_with_flags(BUS_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
@@ -121,8 +124,12 @@ pub async fn serve<E: Engine>(
         }
         Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
+    let mut followers = power::follow(&bus, &inputs);
+    followers.spawn(session::await_first(bus.clone(), inputs.clone()));
     await_the_end(&bus, inputs)?;
     shell.run(inbox).await;
+    // Whoever uses the bus still would keep it open.
+    followers.shutdown().await;
     let lost = bus.is_closed();
     bus.graceful_shutdown().await;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -144,6 +151,9 @@ fn follow_uevents(inputs: mpsc::Sender<Input>) {
 fn await_the_end(bus: &Connection, inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let reloads = inputs.clone();
+    tokio::spawn(async move { while hangup.recv().await.is_some() && reloads.send(Input::Reload).await.is_ok() {} });
     let bus = bus.clone();
     tokio::spawn(async move {
         tokio::select! {

@@ -7,17 +7,28 @@
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
+//! - [`diagnose`]: what is wrong, and what to do;
+//! - [`power`]: what the power daemons say;
+//! - [`history`]: what has happened;
+//! - [`settings`] and [`config`]: what can be set, and the files it comes from;
+//! - [`session`]: whether someone has logged in;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
 pub mod authorize;
 pub mod bus;
 pub mod cli;
+pub mod config;
 pub mod core;
+pub mod diagnose;
 pub mod engine;
+pub mod history;
 pub mod kernel;
 pub mod log;
+pub mod power;
 mod readiness;
 pub mod sample;
+pub mod session;
+pub mod settings;
 pub mod shell;
 pub mod store;

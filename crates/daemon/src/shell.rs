@@ -17,10 +17,15 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 
 use crate::bus::{self, Service};
-use crate::core::{Action, EngineEvent, Event, Kernel, Published, Request, RequestId, Run, State};
+use crate::config::Config;
+use crate::core::{
+    Action, Boot, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State,
+};
 use crate::engine::Engine;
+use crate::history::History;
 use crate::kernel;
 use crate::sample::Pages;
+use crate::settings::{Setting, Value};
 use crate::store::Store;
 
 /// Room for what arrives while the loop is busy.
@@ -31,6 +36,8 @@ pub const NR_INPUTS: usize = 64;
 pub enum Input {
     /// A client asks.
     Request {
+        /// Who.
+        caller: Caller,
         /// What for.
         request: Request,
         /// Where the answer goes.
@@ -47,6 +54,21 @@ pub enum Input {
     },
     /// Something about sched_ext changed; sysfs says what.
     KernelChanged,
+    /// A client changes settings; all are valid by themselves.
+    Configure {
+        /// Who.
+        caller: Caller,
+        /// What.
+        changes: Vec<(&'static Setting, Value)>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Configuration files may have changed.
+    Reload,
+    /// A person has logged in.
+    Session,
+    /// A power daemon says something.
+    Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
     /// The service is to end.
@@ -58,8 +80,12 @@ pub enum Input {
 pub enum Answer {
     /// It is done.
     Done,
+    /// A hold with this cookie.
+    Hold(u32),
     /// Statistics.
     Stats(Box<Stats>),
+    /// The history: time in seconds since 1970, event, details.
+    History(Vec<(u64, String, details::Wire)>),
     /// Wait histograms by class.
     Histograms(HashMap<String, Vec<u64>>),
 }
@@ -71,6 +97,9 @@ pub struct Shell<E> {
     started: Instant,
     root: Root,
     store: Store,
+    boot: Boot,
+    config: Config,
+    history: History,
     engine: E,
     bus: Connection,
     inputs: mpsc::Sender<Input>,
@@ -99,7 +128,9 @@ impl<E: Engine> Shell<E> {
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
-        let (core, actions) = State::new(store.wish(), kernel::read(&root)?, store.has_note());
+        let (config, boot) = (read_config(&root), store.boot());
+        let (core, actions) = State::new(store.wish(), config.settings, kernel::read(&root)?, store.has_note(), boot);
+        let history = History::open(&root);
         let (published, seen) = watch::channel(core.view());
         let shell = Self {
             core,
@@ -107,6 +138,9 @@ impl<E: Engine> Shell<E> {
             started: Instant::now(),
             root,
             store,
+            boot,
+            config,
+            history,
             engine,
             bus,
             inputs,
@@ -123,6 +157,7 @@ impl<E: Engine> Shell<E> {
     /// Runs until the service is to end and nothing is loaded any more.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         log_state(&self.core.view());
+        complain("note how this boot goes", self.store.note_boot(self.boot));
         let first = std::mem::take(&mut self.first);
         self.carry_out(first).await;
         while !self.leaving {
@@ -140,13 +175,13 @@ impl<E: Engine> Shell<E> {
 
     async fn take(&mut self, input: Input) {
         match input {
-            Input::Request { request, reply } => {
+            Input::Request { caller, request, reply } => {
                 let id = RequestId(self.next_request);
                 self.next_request += 1;
                 self.replies.insert(id, reply);
                 // Decide on what the kernel says now, not on what it last said.
                 self.read_kernel().await;
-                self.happen(Event::Request { id, request }).await;
+                self.happen(Event::Request { id, caller, request }).await;
             }
             Input::Engine { run, event, pages } => {
                 if let Some(pages) = pages {
@@ -155,12 +190,31 @@ impl<E: Engine> Shell<E> {
                 self.happen(Event::Engine { run, event }).await;
             }
             Input::KernelChanged => self.read_kernel().await,
+            Input::Configure { caller, changes, reply } => {
+                let changed = self.config.change(&self.root, &changes);
+                if changed.is_ok() {
+                    self.apply_settings(Some(caller)).await;
+                }
+                // A client that has left does not mind.
+                let _ = reply.send(changed);
+            }
+            Input::Reload => {
+                info!("reading the configuration again");
+                self.config = read_config(&self.root);
+                self.apply_settings(None).await;
+            }
+            Input::Session => self.happen(Event::Session).await,
+            Input::Power(event) => self.happen(Event::Power(event)).await,
             Input::PeerGone(peer) => {
                 self.peers.remove(&peer);
                 self.happen(Event::PeerGone(peer)).await;
             }
             Input::Shutdown => self.happen(Event::Shutdown).await,
         }
+    }
+
+    async fn apply_settings(&mut self, by: Option<Caller>) {
+        self.happen(Event::Settings { settings: self.config.settings, by }).await;
     }
 
     async fn read_kernel(&mut self) {
@@ -197,6 +251,10 @@ impl<E: Engine> Shell<E> {
                 return Some(Event::Health { degraded: pages.degraded() });
             }
             Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done)),
+            Action::ReplyHistory { id, nr_entries } => {
+                self.answer(id, Ok(Answer::History(self.history.newest(nr_entries))));
+            }
+            Action::ReplyHold { id, cookie } => self.answer(id, Ok(Answer::Hold(cookie))),
             Action::ReplyStats(id) => {
                 let answer = self.stats().map(|stats| Answer::Stats(Box::new(stats)));
                 self.answer(id, answer.ok_or_else(pages_are_gone));
@@ -211,6 +269,7 @@ impl<E: Engine> Shell<E> {
                 let details = details::to_wire(&fault.details);
                 report(Service::engine_exited(&self.emitter(), fault.reason.name(), details).await);
             }
+            Action::TellReleased { holder, cookie } => self.tell_released(holder, cookie).await,
             Action::SendStats(peers) => self.send_stats(peers).await,
             Action::Watch(peer) => self.watch(peer),
             Action::Unwatch(peer) => {
@@ -227,9 +286,11 @@ impl<E: Engine> Shell<E> {
     /// What concerns engine and files.
     fn handle_host(&mut self, action: Action) {
         match action {
+            Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
             Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
             Action::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),
+            Action::Record(record) => complain("write the history", self.history.add(&record)),
             Action::Spawn(run) => {
                 self.pages = None;
                 self.engine.spawn(run);
@@ -262,14 +323,14 @@ impl<E: Engine> Shell<E> {
 
     async fn publish(&mut self, view: Published) {
         let old = self.published.send_replace(view.clone());
-        let changed = bus::changes(&old, &view);
-        if changed.is_empty() {
+        let (changed, invalidated) = (bus::changes(&old, &view), bus::invalidations(&old, &view));
+        if changed.is_empty() && invalidated.is_empty() {
             return;
         }
         if (old.state, old.choice, &old.why) != (view.state, view.choice, &view.why) {
             log_state(&view);
         }
-        report(bus::emit_changes(&self.bus, &changed).await);
+        report(bus::emit_changes(&self.bus, &changed, &invalidated).await);
     }
 
     async fn send_stats(&self, peers: Vec<String>) {
@@ -278,6 +339,12 @@ impl<E: Engine> Shell<E> {
             if let Ok(name) = BusName::try_from(peer) {
                 report(Service::stats_updated(&self.emitter().set_destination(name), stats.to_wire()).await);
             }
+        }
+    }
+
+    async fn tell_released(&self, holder: String, cookie: u32) {
+        if let Ok(name) = BusName::try_from(holder) {
+            report(Service::hold_released(&self.emitter().set_destination(name), cookie).await);
         }
     }
 
@@ -295,6 +362,14 @@ impl<E: Engine> Shell<E> {
         });
         self.peers.insert(peer, watcher);
     }
+}
+
+fn read_config(root: &Root) -> Config {
+    let config = Config::read(root);
+    for problem in &config.problems {
+        warn!("{problem}; what is below it counts instead");
+    }
+    config
 }
 
 async fn sleep_until(at: Option<Instant>) {

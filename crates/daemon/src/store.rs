@@ -10,7 +10,7 @@ use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::core::Wish;
+use crate::core::{Boot, Wish};
 
 /// Both files, and the host whose setting the note is about.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Store {
     root: Root,
     wish_file: PathBuf,
     note_file: PathBuf,
+    boots_file: PathBuf,
+    started_file: PathBuf,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -25,7 +27,15 @@ pub struct Store {
 struct WishFile {
     enabled: bool,
     mode: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen_by: Option<u32>,
     preemption: bool,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Boots {
+    nr_unclean: u32,
+    on_watch: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -39,7 +49,9 @@ impl Store {
     pub fn new(root: Root) -> Self {
         let wish_file = root.path("var/lib/scherzo/state.toml");
         let note_file = root.path("run/scherzo/restore.toml");
-        Self { root, wish_file, note_file }
+        let boots_file = root.path("var/lib/scherzo/boots.toml");
+        let started_file = root.path("run/scherzo/started");
+        Self { root, wish_file, note_file, boots_file, started_file }
     }
 
     /// The wish of last time. A file that makes no sense is reported and counts as none.
@@ -57,13 +69,42 @@ impl Store {
     fn check(&self, file: &WishFile) -> Result<Wish, String> {
         let mode: RequestedMode =
             file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.wish_file.display()))?;
-        Ok(Wish { enabled: file.enabled, mode, preemption: file.preemption })
+        Ok(Wish { enabled: file.enabled, mode, chosen_by: file.chosen_by, preemption: file.preemption })
     }
 
     /// Writes the wish so that either the old or the new one survives whatever happens.
     pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
-        let Wish { enabled, mode, preemption } = wish;
-        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), preemption })
+        let Wish { enabled, mode, chosen_by, preemption } = wish;
+        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), chosen_by, preemption })
+    }
+
+    /// How this start of the system and those before went. A service that restarts is no start of the system: the
+    /// first one leaves a mark in `/run`.
+    #[must_use]
+    pub fn boot(&self) -> Boot {
+        let mut boots = self.boots();
+        let first_start = !self.started_file.exists();
+        if std::mem::take(&mut boots.on_watch) && first_start {
+            boots.nr_unclean += 1;
+        }
+        Boot { first_start, nr_unclean: boots.nr_unclean }
+    }
+
+    /// Leaves the mark, and the count for next time.
+    pub fn note_boot(&self, boot: Boot) -> io::Result<()> {
+        replace(&self.boots_file, &Boots { nr_unclean: boot.nr_unclean, on_watch: false })?;
+        replace_text(&self.started_file, "")
+    }
+
+    /// Notes that a system that goes down now may do so because of the scheduler, or that all is well.
+    pub fn watch_boot(&self, on_watch: bool) -> io::Result<()> {
+        let nr_unclean = if on_watch { self.boots().nr_unclean } else { 0 };
+        replace(&self.boots_file, &Boots { nr_unclean, on_watch })
+    }
+
+    fn boots(&self) -> Boots {
+        // Losing count is no reason not to start.
+        read(&self.boots_file).inspect_err(|problem| warn!("{problem}")).ok().flatten().unwrap_or_default()
     }
 
     /// An earlier run left a note.
@@ -111,14 +152,23 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, String> {
     }
 }
 
-fn describe(path: &Path, text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    format!("{}:{line}: {}", path.display(), error.message())
+/// What is wrong with a file, with the line.
+pub(crate) fn describe(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    at(path, text, error.span().map_or(0, |span| span.start), error.message())
+}
+
+/// A problem at this byte of a file, with the line.
+pub(crate) fn at(path: &Path, text: &str, byte: usize, problem: &str) -> String {
+    let line = text.get(..byte).unwrap_or_default().matches('\n').count() + 1;
+    format!("{}:{line}: {problem}", path.display())
 }
 
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    let text = toml::to_string(content).map_err(io::Error::other)?;
+    replace_text(path, &toml::to_string(content).map_err(io::Error::other)?)
+}
+
+/// Replaces a file so that either the old or the new content survives whatever happens.
+pub(crate) fn replace_text(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
@@ -148,9 +198,34 @@ mod tests {
     fn wishes_come_back() {
         let (_dir, store) = store();
         assert_eq!(store.wish(), Wish::default());
-        let wish = Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), preemption: false };
+        let wish =
+            Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), chosen_by: Some(1000), preemption: false };
         store.save_wish(wish).unwrap();
         assert_eq!(store.wish(), wish);
+    }
+
+    #[test]
+    fn boots_that_end_badly_are_counted_and_restarts_are_not() {
+        let (_dir, store) = store();
+        let start = || {
+            let boot = store.boot();
+            store.note_boot(boot).unwrap();
+            boot
+        };
+        assert_eq!(start(), Boot { first_start: true, nr_unclean: 0 });
+        store.watch_boot(true).unwrap();
+        assert_eq!(start(), Boot { first_start: false, nr_unclean: 0 }, "killed and restarted");
+        for nr_unclean in 1..=2 {
+            store.watch_boot(true).unwrap();
+            fs::remove_file(&store.started_file).unwrap();
+            assert_eq!(start(), Boot { first_start: true, nr_unclean });
+        }
+        fs::remove_file(&store.started_file).unwrap();
+        assert_eq!(start().nr_unclean, 2, "nothing was loaded, so nothing is known");
+        store.watch_boot(true).unwrap();
+        store.watch_boot(false).unwrap();
+        fs::remove_file(&store.started_file).unwrap();
+        assert_eq!(start().nr_unclean, 0);
     }
 
     #[test]

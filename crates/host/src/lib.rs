@@ -3,6 +3,7 @@
 //! Every reader takes a [`Root`], so that tests and the simulation put a directory of their own in place of `/`.
 //! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
 
+mod diagnosis;
 mod error;
 mod kernel;
 mod process;
@@ -11,6 +12,7 @@ mod sched_ext;
 mod stat;
 mod sysctl;
 
+pub use diagnosis::{Finding, Severity, diagnose, diagnose_self};
 pub use error::Error;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};

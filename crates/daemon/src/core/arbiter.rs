@@ -1,36 +1,216 @@
-//! Who decides the mode, and why.
+//! Who decides the mode, and why. The first of these that has something to say:
+//!
+//! 1. a person's choice;
+//! 2. holds, among which a low battery counts as one for low power;
+//! 3. a change of power profile since the last change of power source;
+//! 4. running on battery;
+//! 5. the power profile;
+//! 6. the default.
 
+use scherzo_api::details::{Detail, Details};
 use scherzo_api::types::{Mode, Reason, RequestedMode};
 
-use super::event::{Choice, Wish};
+use super::event::{Choice, Fault, Wish};
+use super::holds::Holds;
+use super::power::Power;
+
+/// Which rules apply, and what they ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // Independent switches, each a setting of its own.
+pub struct Rules {
+    /// A person's choice ends when the machine is plugged or unplugged.
+    pub choice_ends_with_source: bool,
+    /// Programs may hold a mode.
+    pub holds: bool,
+    /// A low battery asks for low power.
+    pub low_battery: bool,
+    /// Changing the power profile counts more than the power source.
+    pub profile_change: bool,
+    /// Running on battery asks for [`Self::battery_mode`].
+    pub power_source: bool,
+    /// The power profile counts where nothing else does.
+    pub power_profile: bool,
+    /// The mode on battery.
+    pub battery_mode: Mode,
+    /// The mode where nothing else decides.
+    pub default_mode: Mode,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            choice_ends_with_source: true,
+            holds: true,
+            low_battery: true,
+            profile_change: true,
+            power_source: true,
+            power_profile: true,
+            battery_mode: Mode::LowPower,
+            default_mode: Mode::Interactive,
+        }
+    }
+}
 
 /// The decision, with its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// How the scheduler is to behave.
     pub(super) choice: Choice,
     /// Why.
-    pub(super) reason: Reason,
+    pub(super) why: Fault,
 }
 
-/// Decides: a person's choice first, else the default.
-pub(super) fn decide(wish: Wish) -> Decision {
-    let (mode, reason) = match wish.mode {
-        RequestedMode::Mode(mode) => (mode, Reason::Choice),
-        RequestedMode::Auto => (Mode::default(), Reason::Default),
+/// Decides.
+pub(super) fn decide(rules: Rules, wish: Wish, holds: &Holds, power: &Power) -> Decision {
+    let (mode, why) = chosen(wish)
+        .or_else(|| held(rules, holds, power))
+        .or_else(|| profile(power).filter(|_| rules.profile_change && power.profile_chosen()).map(profile_changed))
+        .or_else(|| on_battery(rules, power))
+        .or_else(|| profile(power).filter(|_| rules.power_profile))
+        .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
+    Decision { choice: Choice { mode, preemption: wish.preemption }, why }
+}
+
+type Opinion = (Mode, Fault);
+
+fn because<const N: usize>(reason: Reason, details: [(&str, Detail); N]) -> Fault {
+    let details = details.into_iter().map(|(name, detail)| (name.to_owned(), detail));
+    Fault { reason, details: details.collect::<Details>() }
+}
+
+fn chosen(wish: Wish) -> Option<Opinion> {
+    let RequestedMode::Mode(mode) = wish.mode else { return None };
+    let mut why = Fault::plain(Reason::Choice);
+    if let Some(uid) = wish.chosen_by {
+        why.details.insert("uid".to_owned(), i64::from(uid).into());
+    }
+    Some((mode, why))
+}
+
+fn held(rules: Rules, holds: &Holds, power: &Power) -> Option<Opinion> {
+    let hold = holds.deciding().filter(|_| rules.holds);
+    let frugal = hold.is_some_and(|hold| hold.wanted.mode == Mode::LowPower);
+    if rules.low_battery && power.battery_low() && !frugal {
+        return Some((Mode::LowPower, Fault::plain(Reason::BatteryLow)));
+    }
+    let hold = hold?;
+    let mut why = because(
+        Reason::Hold,
+        [("application", hold.wanted.application.as_str().into()), ("cookie", i64::from(hold.cookie).into())],
+    );
+    if let Some(uid) = hold.holder.uid {
+        why.details.insert("uid".to_owned(), i64::from(uid).into());
+    }
+    Some((hold.wanted.mode, why))
+}
+
+/// Profiles that this version does not know say nothing.
+fn profile(power: &Power) -> Option<Opinion> {
+    let name = power.profile()?;
+    let mode = match name {
+        "power-saver" => Mode::LowPower,
+        "balanced" | "performance" => Mode::Interactive,
+        _ => return None,
     };
-    Decision { choice: Choice { mode, preemption: wish.preemption }, reason }
+    Some((mode, because(Reason::PowerProfile, [("profile", name.into())])))
+}
+
+fn profile_changed((mode, why): Opinion) -> Opinion {
+    (mode, Fault { reason: Reason::PowerProfileChanged, ..why })
+}
+
+fn on_battery(rules: Rules, power: &Power) -> Option<Opinion> {
+    (rules.power_source && power.on_battery()).then(|| (rules.battery_mode, Fault::plain(Reason::OnBattery)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::event::{Caller, Time};
+    use super::super::holds::HoldRequest;
+    use super::super::power::{PowerEvent, Source};
     use super::*;
 
+    /// Everything that could decide says something; what is taken away lets the next one decide.
+    struct Scene {
+        rules: Rules,
+        wish: Wish,
+        holds: Holds,
+        power: Power,
+    }
+
+    impl Scene {
+        fn full() -> Self {
+            let mut scene = Self {
+                rules: Rules::default(),
+                wish: Wish { mode: RequestedMode::Mode(Mode::Fifo), chosen_by: Some(1000), ..Wish::default() },
+                holds: Holds::default(),
+                power: Power::default(),
+            };
+            scene.hold(Mode::Fifo);
+            for (at, event) in [
+                (0, PowerEvent::Source(Some(Source::Battery))),
+                (0, PowerEvent::BatteryLow(true)),
+                (10, PowerEvent::Profile(Some("balanced".into()))),
+                (20, PowerEvent::Profile(Some("performance".into()))),
+            ] {
+                scene.power.take(Time::from_secs(at), event);
+                scene.power.settle(Time::from_secs(at));
+            }
+            scene
+        }
+
+        fn hold(&mut self, mode: Mode) {
+            let asked = HoldRequest { mode, reason: "why".into(), application: "app".into() };
+            self.holds.add(Caller { name: ":1.7".into(), uid: Some(1000) }, asked).unwrap();
+        }
+
+        fn outcome(&self) -> (Mode, Reason) {
+            let Decision { choice, why } = decide(self.rules, self.wish, &self.holds, &self.power);
+            (choice.mode, why.reason)
+        }
+    }
+
     #[test]
-    fn a_choice_wins_over_the_default() {
-        let auto = decide(Wish::default());
-        assert_eq!((auto.choice.mode, auto.reason), (Mode::Interactive, Reason::Default));
-        let chosen = decide(Wish { mode: RequestedMode::Mode(Mode::Fifo), ..Wish::default() });
-        assert_eq!((chosen.choice.mode, chosen.reason), (Mode::Fifo, Reason::Choice));
+    fn the_order_is_the_documented_one() {
+        let mut scene = Scene::full();
+        assert_eq!(scene.outcome(), (Mode::Fifo, Reason::Choice));
+        scene.wish.mode = RequestedMode::Auto;
+        assert_eq!(scene.outcome(), (Mode::LowPower, Reason::BatteryLow));
+        scene.rules.low_battery = false;
+        assert_eq!(scene.outcome(), (Mode::Fifo, Reason::Hold));
+        scene.holds.release_all();
+        assert_eq!(scene.outcome(), (Mode::Interactive, Reason::PowerProfileChanged));
+        scene.rules.profile_change = false;
+        assert_eq!(scene.outcome(), (Mode::LowPower, Reason::OnBattery));
+        scene.rules.power_source = false;
+        assert_eq!(scene.outcome(), (Mode::Interactive, Reason::PowerProfile));
+        scene.rules.power_profile = false;
+        assert_eq!(scene.outcome(), (Mode::Interactive, Reason::Default));
+    }
+
+    #[test]
+    fn holds_can_be_ignored() {
+        let mut scene = Scene::full();
+        scene.wish.mode = RequestedMode::Auto;
+        scene.rules = Rules { holds: false, low_battery: false, ..Rules::default() };
+        assert_eq!(scene.outcome().1, Reason::PowerProfileChanged);
+    }
+
+    #[test]
+    fn a_hold_for_low_power_explains_itself_also_on_a_low_battery() {
+        let mut scene = Scene::full();
+        scene.wish.mode = RequestedMode::Auto;
+        scene.hold(Mode::LowPower);
+        assert_eq!(scene.outcome(), (Mode::LowPower, Reason::Hold));
+    }
+
+    #[test]
+    fn strange_profiles_say_nothing() {
+        let mut power = Power::default();
+        power.take(Duration::ZERO, PowerEvent::Profile(Some("unknown".into())));
+        let decision = decide(Rules::default(), Wish::default(), &Holds::default(), &power);
+        assert_eq!(decision.why, Fault::plain(Reason::Default));
     }
 }

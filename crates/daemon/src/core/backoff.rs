@@ -8,7 +8,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 const MAX_FAILURES: u32 = 6;
 /// An engine that ran this long was well; what happened before no longer counts.
-const GOOD_RUN: Duration = Duration::from_mins(5);
+pub(super) const GOOD_RUN: Duration = Duration::from_mins(5);
 
 /// Failures in a row and what follows from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,13 @@ use std::time::Duration;
 use scherzo_api::Error;
 use scherzo_api::details::Details;
 use scherzo_api::names::OPS_PREFIX;
-use scherzo_api::types::{Mode, Reason, RequestedMode};
+use scherzo_api::types::{HistoryEvent, Mode, Reason, RequestedMode};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 
+use super::holds::HoldRequest;
+use super::power::PowerEvent;
 use super::view::Published;
+use crate::settings::Settings;
 
 /// Time since the service started. The core never asks a clock; it is told.
 pub type Time = Duration;
@@ -28,14 +31,25 @@ pub struct Wish {
     pub enabled: bool,
     /// The mode, or leave it to the service.
     pub mode: RequestedMode,
+    /// The user who chose the mode, if known.
+    pub chosen_by: Option<u32>,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
 }
 
 impl Default for Wish {
     fn default() -> Self {
-        Self { enabled: false, mode: RequestedMode::Auto, preemption: true }
+        Self { enabled: false, mode: RequestedMode::Auto, chosen_by: None, preemption: true }
     }
+}
+
+/// What is known about this start of the system and those before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// The service starts for the first time since the system started.
+    pub first_start: bool,
+    /// System starts in a row that ended badly soon after loading.
+    pub nr_unclean: u32,
 }
 
 /// What the kernel says about sched_ext.
@@ -130,6 +144,22 @@ pub enum Gone {
     Signal(i32),
 }
 
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Unique name on the bus.
+    pub name: String,
+    /// Whose program it is, if the bus knows and it matters.
+    pub uid: Option<u32>,
+}
+
+impl Caller {
+    /// The user, for the history.
+    pub(super) fn to_details(&self) -> Details {
+        self.uid.map(|uid| ("uid".to_owned(), i64::from(uid).into())).into_iter().collect()
+    }
+}
+
 /// What a client asks for. Arguments are valid and the caller is authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -143,10 +173,16 @@ pub enum Request {
     GetStats,
     /// Read wait histograms.
     GetWaitHistogram,
-    /// Send statistics to this bus name from now on.
-    Subscribe(String),
+    /// Send statistics to the caller from now on.
+    Subscribe,
     /// No longer.
-    Unsubscribe(String),
+    Unsubscribe,
+    /// Hold a mode for the caller.
+    HoldMode(HoldRequest),
+    /// Release the hold with this cookie.
+    ReleaseMode(u32),
+    /// Read so many of the newest entries of the history, 0 for all.
+    GetHistory(u32),
 }
 
 /// Everything that can happen.
@@ -163,6 +199,8 @@ pub enum Event {
     Request {
         /// To answer it by.
         id: RequestId,
+        /// Who.
+        caller: Caller,
         /// What for.
         request: Request,
     },
@@ -173,6 +211,17 @@ pub enum Event {
         /// What.
         event: EngineEvent,
     },
+    /// The settings are these from now on.
+    Settings {
+        /// All of them.
+        settings: Settings,
+        /// Who changed them, if it was not a file.
+        by: Option<Caller>,
+    },
+    /// A person has logged in.
+    Session,
+    /// A power daemon says something.
+    Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
     /// The time that [`super::State::next_wakeup`] named has come.
@@ -191,10 +240,28 @@ pub enum Action {
         /// How.
         result: Result<(), Error>,
     },
+    /// Answer a request to hold a mode.
+    ReplyHold {
+        /// Which.
+        id: RequestId,
+        /// Releases it.
+        cookie: u32,
+    },
     /// Answer a request with the statistics as they are now.
     ReplyStats(RequestId),
     /// Answer a request with the histograms as they are now.
     ReplyHistogram(RequestId),
+    /// Answer a request with so many of the newest entries of the history.
+    ReplyHistory {
+        /// Which.
+        id: RequestId,
+        /// How many; 0 for all.
+        nr_entries: u32,
+    },
+    /// Add this to the history.
+    Record(Record),
+    /// From now on a system that goes down counts as an unclean boot, or no longer does.
+    WatchBoot(bool),
     /// Note the settings that loading will change, where a later run of the service finds them.
     NoteSettings,
     /// Restore the settings noted and remove the note.
@@ -233,6 +300,13 @@ pub enum Action {
     Publish(Published),
     /// Tell clients that the engine ended without having been asked to.
     TellExit(Fault),
+    /// Tell a program that its hold was released by someone else.
+    TellReleased {
+        /// Its bus name.
+        holder: String,
+        /// Which hold.
+        cookie: u32,
+    },
     /// Report [`Event::PeerGone`] when this bus name goes.
     Watch(String),
     /// No longer.
@@ -241,6 +315,15 @@ pub enum Action {
     SendStats(Vec<String>),
     /// End the service.
     Exit,
+}
+
+/// Something worth remembering.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What happened.
+    pub event: HistoryEvent,
+    /// The event's arguments, and those of its reason.
+    pub details: Details,
 }
 
 /// How the loaded scheduler behaves.
@@ -252,7 +335,7 @@ pub struct Choice {
     pub preemption: bool,
 }
 
-/// A reason with its arguments.
+/// A reason, good or bad, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The stable reason.
@@ -283,6 +366,14 @@ impl Fault {
     #[must_use]
     pub fn text(&self) -> String {
         scherzo_api::catalogue::text(self.reason, &self.details)
+    }
+
+    /// The reason's id and its arguments, for the history.
+    #[must_use]
+    pub fn to_details(&self) -> Details {
+        let mut details = self.details.clone();
+        details.insert("reason".to_owned(), self.reason.name().into());
+        details
     }
 
     /// The error for whoever asked to load.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use scherzo_api::details::Details;
-use scherzo_api::types::Reason;
+use scherzo_api::types::{HistoryEvent, Reason};
 use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 
 use super::State;
-use super::backoff::Backoff;
+use super::backoff::{Backoff, GOOD_RUN};
 use super::event::{Action, Choice, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
     Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY, Phase, Stage,
@@ -30,7 +30,7 @@ impl State {
         self.kernel = kernel;
         match &self.phase {
             Phase::Loading { stage: Stage::Confirming { applied, .. }, .. } if self.kernel.has_ours() => {
-                let applied = *applied;
+                let applied = applied.clone();
                 self.become_loaded(applied);
             }
             Phase::Loaded(_) if !self.kernel.has_ours() => {
@@ -56,6 +56,8 @@ impl State {
         let wanted = self.wants_to_run();
         match &self.phase {
             Phase::Loading { .. } | Phase::Loaded(_) if !wanted => self.unload(),
+            // It is loaded anew once it is gone.
+            Phase::Loaded(loaded) if loaded.applied.tunables != self.settings.tunables => self.unload(),
             Phase::Loaded(_) => self.switch(),
             Phase::Idle if wanted && self.may_load() => self.load(),
             _ => {}
@@ -63,7 +65,7 @@ impl State {
     }
 
     fn may_load(&self) -> bool {
-        self.kernel == Kernel::Idle && self.backoff.retry_at().is_some_and(|at| at <= self.now)
+        self.kernel == Kernel::Idle && self.load_at().is_some_and(|at| at <= self.now)
     }
 
     /// Acts on deadlines that have passed.
@@ -91,6 +93,9 @@ impl State {
     }
 
     fn probe(&mut self) {
+        if self.phase.ran(self.now).is_some_and(|ran| ran >= GOOD_RUN) {
+            self.watch_boot(false);
+        }
         self.act(Action::ReadKernel);
         self.act(Action::ReadHealth);
         if !self.subscribers.is_empty() {
@@ -104,6 +109,7 @@ impl State {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
         self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
+        self.watch_boot(true);
         self.act(Action::NoteSettings);
         self.act(Action::Spawn(self.run));
     }
@@ -138,6 +144,7 @@ impl State {
 
     fn become_idle(&mut self) {
         self.phase = Phase::Idle;
+        self.watch_boot(false);
         if std::mem::take(&mut self.noted) {
             self.act(Action::RestoreSettings);
         }
@@ -147,6 +154,8 @@ impl State {
         self.on_trial = false;
         self.fault = None;
         self.refresh = Refresh::default();
+        let mode = applied.decision.choice.mode.name();
+        self.record(HistoryEvent::Loaded, Details::from([("mode".to_owned(), mode.into())]));
         self.phase = Phase::Loaded(Loaded {
             since: self.now,
             applied,
@@ -156,8 +165,12 @@ impl State {
         });
     }
 
+    fn wanted(&self) -> Applied {
+        Applied { decision: self.decision(), tunables: self.settings.tunables, version: self.version }
+    }
+
     fn switch(&mut self) {
-        let wanted = Applied { decision: self.decision(), version: self.version };
+        let wanted = self.wanted();
         let seq = self.next_seq.wrapping_add(1);
         let Phase::Loaded(loaded) = &mut self.phase else { return };
         if loaded.switching.is_some() {
@@ -165,9 +178,10 @@ impl State {
         } else if loaded.applied.decision.choice == wanted.decision.choice {
             loaded.applied = wanted;
         } else {
+            let choice = wanted.decision.choice;
             loaded.switching = Some((seq, wanted));
             self.next_seq = seq;
-            self.act(Action::Switch { run: self.run, seq, choice: wanted.decision.choice });
+            self.act(Action::Switch { run: self.run, seq, choice });
         }
     }
 
@@ -197,13 +211,13 @@ impl State {
     }
 
     fn hello(&mut self, wire_version: u32) {
-        let applied = Applied { decision: self.decision(), version: self.version };
+        let applied = self.wanted();
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
-                *stage = Stage::Sent(applied);
                 let Choice { mode, preemption } = applied.decision.choice;
-                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..LoadSettings::default() }));
+                *stage = Stage::Sent(applied);
+                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..self.settings.tunables }));
             }
             Phase::Loading { stage: Stage::Starting, .. } => {
                 let text = format!("it speaks version {wire_version}, the service {WIRE_VERSION}");
@@ -217,8 +231,8 @@ impl State {
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage, .. } if matches!(stage, Stage::Sent(_)) => {
-                if let Stage::Sent(applied) = *stage {
-                    *stage = Stage::Confirming { applied, poll_at: self.now + KERNEL_POLL };
+                if let Stage::Sent(applied) = stage {
+                    *stage = Stage::Confirming { applied: applied.clone(), poll_at: self.now + KERNEL_POLL };
                 }
                 self.act(Action::ReadKernel);
             }
@@ -247,16 +261,23 @@ impl State {
     fn gone(&mut self, fault: Option<Fault>) {
         let ran = self.phase.ran(self.now);
         self.drain();
-        if let Some(fault) = fault {
-            self.failed(&fault, ran);
+        match fault {
+            Some(fault) => self.failed(&fault, ran),
+            None if ran.is_some() => self.record(HistoryEvent::Unloaded, Details::new()),
+            None => {}
         }
     }
 
     fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
         self.last_error = fault.text();
         self.refuse_loading(&fault.to_error());
-        if ran.is_some() {
+        let mut details = fault.to_details();
+        if let Some(ran) = ran {
+            details.insert("seconds".to_owned(), ran.as_secs().cast_signed().into());
+            self.record(HistoryEvent::Ejected, details);
             self.act(Action::TellExit(fault.clone()));
+        } else {
+            self.record(HistoryEvent::NotLoaded, details);
         }
         self.fault = Some(fault.clone());
         if std::mem::take(&mut self.on_trial) {
@@ -282,6 +303,7 @@ impl State {
     /// Forgets past failures, because someone asks anew.
     pub(super) fn try_afresh(&mut self) {
         self.backoff = Backoff::default();
+        self.boot_delay = None;
         self.fault = None;
         self.last_error.clear();
     }

@@ -18,22 +18,39 @@
 mod arbiter;
 mod backoff;
 mod event;
+mod holds;
 mod lifecycle;
 mod phase;
+mod power;
 mod request;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub use event::{Action, Choice, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Time, Wish};
+pub use arbiter::Rules;
+pub use event::{
+    Action, Boot, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Time, Wish,
+};
+pub use holds::{Hold, HoldRequest};
+pub use power::{PowerEvent, Source};
 pub use view::Published;
 
 use std::collections::BTreeSet;
 
+use scherzo_api::details::Details;
+use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
+
 use arbiter::Decision;
 use backoff::Backoff;
+use holds::Holds;
 use phase::Phase;
+use power::Power;
 use request::{Refresh, Waiter};
+
+use crate::settings::Settings;
+
+/// After so many system starts that ended badly, nothing is loaded until someone asks.
+const MAX_UNCLEAN_BOOTS: u32 = 2;
 
 /// Whether the service is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +67,9 @@ pub struct State {
     actions: Vec<Action>,
     answers: Vec<Action>,
     wish: Wish,
+    settings: Settings,
+    holds: Holds,
+    power: Power,
     /// The wish to be on has not been fulfilled once: if that fails, it is dropped, as if never asked.
     on_trial: bool,
     persisted: Wish,
@@ -59,13 +79,21 @@ pub struct State {
     next_seq: u32,
     /// Grows whenever the decision changes, so that an acknowledgement can be matched with who waits for it.
     version: u64,
+    /// The decision that the version is of.
+    decided: Decision,
     backoff: Backoff,
+    /// Loading waits until then, or for a person to log in or to ask.
+    boot_delay: Option<Time>,
+    /// If the system goes down now, that may have been our fault.
+    on_watch: bool,
     /// Why nothing runs although it should, or cannot.
     fault: Option<Fault>,
     last_error: String,
     waiters: Vec<Waiter>,
     refresh: Refresh,
     subscribers: BTreeSet<String>,
+    /// Clients whose leaving matters.
+    watched: BTreeSet<String>,
     /// Settings are noted and not restored yet.
     noted: bool,
     leaving: Leaving,
@@ -73,15 +101,19 @@ pub struct State {
 }
 
 impl State {
-    /// The state at the start of the service, at time zero: what was wished last time, what the kernel says, and
+    /// The state at the start of the service, at time zero: what was wished last time, the settings, what the kernel
+    /// says, and
     /// whether an earlier run left a note of settings to restore.
     #[must_use]
-    pub fn new(wish: Wish, kernel: Kernel, noted: bool) -> (Self, Vec<Action>) {
+    pub fn new(wish: Wish, settings: Settings, kernel: Kernel, noted: bool, boot: Boot) -> (Self, Vec<Action>) {
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
             answers: Vec::new(),
             wish,
+            settings,
+            holds: Holds::default(),
+            power: Power::default(),
             on_trial: false,
             persisted: wish,
             kernel,
@@ -89,24 +121,34 @@ impl State {
             run: Run(0),
             next_seq: 0,
             version: 0,
+            decided: arbiter::decide(settings.rules, wish, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
+            boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
+            on_watch: false,
             fault: None,
             last_error: String::new(),
             waiters: Vec::new(),
             refresh: Refresh::default(),
             subscribers: BTreeSet::new(),
+            watched: BTreeSet::new(),
             noted,
             leaving: Leaving::No,
             published: None,
         };
+        if boot.nr_unclean >= MAX_UNCLEAN_BOOTS {
+            state.distrust();
+        }
         state.start();
         state.settle();
         let actions = state.take_actions();
         (state, actions)
     }
 
-    /// Takes what happened at `now`, and says what to do about it.
+    /// Takes what happened at `now`, and says what to do about it: after [`Action::Exit`] nothing.
     pub fn step(&mut self, now: Time, event: Event) -> Vec<Action> {
+        if self.leaving == Leaving::Done {
+            return Vec::new();
+        }
         self.now = now;
         self.take(event);
         self.settle();
@@ -116,10 +158,13 @@ impl State {
     /// When the next [`Event::Tick`] is due; `None` while nothing depends on time.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
+        if self.leaving == Leaving::Done {
+            return None;
+        }
         let retry = matches!(self.phase, Phase::Idle) && self.wants_to_run() && self.kernel == Kernel::Idle;
-        let retry_at = if retry { self.backoff.retry_at() } else { None };
+        let retry_at = if retry { self.load_at() } else { None };
         let waiters = self.waiters.iter().map(|waiter| waiter.deadline);
-        waiters.chain(self.phase.next_wakeup()).chain(retry_at).min()
+        waiters.chain(self.phase.next_wakeup()).chain(self.power.next_wakeup()).chain(retry_at).min()
     }
 
     fn take(&mut self, event: Event) {
@@ -130,14 +175,19 @@ impl State {
                     loaded.degraded = degraded;
                 }
             }
-            Event::Request { id, request } => self.request(id, request),
+            Event::Request { id, caller, request } => self.request(id, caller, request),
             Event::Engine { run, event } => {
                 if run == self.run && self.phase.has_process() {
                     self.engine(event);
                 }
             }
+            Event::Settings { settings, by } => self.configured(settings, by),
+            Event::Session => self.boot_delay = None,
+            Event::Power(event) => self.power.take(self.now, event),
             Event::PeerGone(peer) => {
+                self.watched.remove(&peer);
                 self.subscribers.remove(&peer);
+                self.holds.release_of(&peer);
             }
             Event::Shutdown if self.leaving == Leaving::No => self.leaving = Leaving::Asked,
             Event::Tick | Event::Shutdown => {}
@@ -146,9 +196,14 @@ impl State {
 
     fn settle(&mut self) {
         self.expire_phase();
+        if self.power.settle(self.now) {
+            self.source_changed();
+        }
+        self.note_decision();
         self.answer();
         self.converge();
         self.answer();
+        self.watch_peers();
         self.persist();
         self.publish();
     }
@@ -173,7 +228,77 @@ impl State {
     }
 
     fn decision(&self) -> Decision {
-        arbiter::decide(self.wish)
+        arbiter::decide(self.settings.rules, self.wish, &self.holds, &self.power)
+    }
+
+    fn record(&mut self, event: HistoryEvent, details: Details) {
+        self.act(Action::Record(Record { event, details }));
+    }
+
+    /// Gives a decision that differs from the last one a version of its own, and remembers a new mode or reason.
+    fn note_decision(&mut self) {
+        let now = self.decision();
+        if now == self.decided {
+            return;
+        }
+        let before = std::mem::replace(&mut self.decided, now.clone());
+        if now.choice != before.choice {
+            self.version += 1;
+        }
+        if (now.choice.mode, &now.why) != (before.choice.mode, &before.why) {
+            let mut details = now.why.to_details();
+            details.insert("mode".to_owned(), now.choice.mode.name().into());
+            self.record(HistoryEvent::Mode, details);
+        }
+    }
+
+    /// Something brought the system down soon after loading, again and again.
+    fn distrust(&mut self) {
+        let fault = Fault::plain(Reason::UncleanBoots);
+        self.last_error = fault.text();
+        self.fault = Some(fault);
+        self.backoff.give_up();
+    }
+
+    /// When loading may be tried; `None` after giving up.
+    fn load_at(&self) -> Option<Time> {
+        self.backoff.retry_at().map(|at| at.max(self.boot_delay.unwrap_or_default()))
+    }
+
+    /// From loading until all is well, a system that goes down counts as an unclean boot.
+    fn watch_boot(&mut self, on_watch: bool) {
+        if self.on_watch != on_watch {
+            self.on_watch = on_watch;
+            self.act(Action::WatchBoot(on_watch));
+        }
+    }
+
+    fn configured(&mut self, settings: Settings, by: Option<Caller>) {
+        if settings != self.settings {
+            self.settings = settings;
+            self.record(HistoryEvent::Configured, by.unwrap_or_default().to_details());
+        }
+    }
+
+    /// A choice was made for the situation that has just ended.
+    fn source_changed(&mut self) {
+        if self.settings.rules.choice_ends_with_source {
+            self.wish.mode = RequestedMode::Auto;
+            self.wish.chosen_by = None;
+        }
+    }
+
+    /// Watches whoever would leave something behind, and nobody else.
+    fn watch_peers(&mut self) {
+        let holders = self.holds.list().iter().map(|hold| hold.holder.name.clone());
+        let needed: BTreeSet<String> = self.subscribers.iter().cloned().chain(holders).collect();
+        let before = std::mem::replace(&mut self.watched, needed.clone());
+        for peer in needed.difference(&before) {
+            self.act(Action::Watch(peer.clone()));
+        }
+        for peer in before.difference(&needed) {
+            self.act(Action::Unwatch(peer.clone()));
+        }
     }
 
     /// A loaded scheduler that no engine of ours accounts for.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use scherzo_wire::message::LoadSettings;
+
 use super::arbiter::Decision;
 use super::event::{Fault, Time};
 
@@ -46,9 +48,11 @@ pub(super) enum Stage {
 }
 
 /// A decision, with its version.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Applied {
     pub(super) decision: Decision,
+    /// Slices and bounds, which only loading can change.
+    pub(super) tunables: LoadSettings,
     pub(super) version: u64,
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use scherzo_api::Error;
-use scherzo_api::types::Reason;
+use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
 
-use super::event::{Action, Fault, Kernel, Request, RequestId, Time, Wish};
+use super::event::{Action, Caller, Fault, Kernel, Request, RequestId, Time, Wish};
+use super::holds::HoldRequest;
 use super::phase::{Loaded, Phase};
 use super::{Leaving, State};
 
@@ -52,14 +53,14 @@ enum Verdict {
 }
 
 impl State {
-    pub(super) fn request(&mut self, id: RequestId, request: Request) {
-        if let Err(error) = self.admit(id, request) {
+    pub(super) fn request(&mut self, id: RequestId, caller: Caller, request: Request) {
+        if let Err(error) = self.admit(id, caller, request) {
             self.reply(id, Err(error));
         }
     }
 
     /// Refuses without having changed anything, or takes the request.
-    fn admit(&mut self, id: RequestId, request: Request) -> Result<(), Error> {
+    fn admit(&mut self, id: RequestId, caller: Caller, request: Request) -> Result<(), Error> {
         if self.leaving != Leaving::No {
             return Err(stopping());
         }
@@ -67,9 +68,9 @@ impl State {
             return Err(Error::LimitReached("Too many requests wait for an answer. Try again later.".into()));
         }
         match request {
-            Request::SetEnabled(true) => self.enable(id)?,
-            Request::SetEnabled(false) => self.disable(id),
-            Request::SetMode(mode) => self.choose(id, Wish { mode, ..self.wish }),
+            Request::SetEnabled(true) => self.enable(id, &caller)?,
+            Request::SetEnabled(false) => self.disable(id, &caller),
+            Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode),
             Request::SetPreemption(preemption) => self.choose(id, Wish { preemption, ..self.wish }),
             Request::GetStats => {
                 self.loaded()?;
@@ -81,29 +82,29 @@ impl State {
                 self.loaded()?;
                 self.answers.push(Action::ReplyHistogram(id));
             }
-            Request::Subscribe(peer) => {
-                if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&peer) {
+            Request::Subscribe => {
+                if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&caller.name) {
                     return Err(Error::LimitReached("Too many programs subscribe to statistics. Close one.".into()));
                 }
-                if self.subscribers.insert(peer.clone()) {
-                    self.act(Action::Watch(peer));
-                }
+                self.subscribers.insert(caller.name);
                 self.reply(id, Ok(()));
             }
-            Request::Unsubscribe(peer) => {
-                if self.subscribers.remove(&peer) {
-                    self.act(Action::Unwatch(peer));
-                }
+            Request::Unsubscribe => {
+                self.subscribers.remove(&caller.name);
                 self.reply(id, Ok(()));
             }
+            Request::HoldMode(wanted) => self.hold(id, caller, wanted)?,
+            Request::ReleaseMode(cookie) => self.release(id, &caller, cookie)?,
+            Request::GetHistory(nr_entries) => self.answers.push(Action::ReplyHistory { id, nr_entries }),
         }
         Ok(())
     }
 
-    fn enable(&mut self, id: RequestId) -> Result<(), Error> {
+    fn enable(&mut self, id: RequestId, caller: &Caller) -> Result<(), Error> {
         self.check_loadable()?;
         if !self.wish.enabled {
             self.wish.enabled = true;
+            self.record(HistoryEvent::TurnedOn, caller.to_details());
             // Already loaded or about to be, it needs no trial.
             self.on_trial = !matches!(self.phase, Phase::Loaded(_));
         }
@@ -121,20 +122,47 @@ impl State {
         self.in_the_way().map_or(Ok(()), |ops| Err(Fault::foreign(ops).to_error()))
     }
 
-    fn disable(&mut self, id: RequestId) {
-        self.wish.enabled = false;
+    fn disable(&mut self, id: RequestId, caller: &Caller) {
+        if std::mem::take(&mut self.wish.enabled) {
+            self.record(HistoryEvent::TurnedOff, caller.to_details());
+        }
         self.on_trial = false;
         self.try_afresh();
         self.refuse_loading(&Error::Busy("Scherzo was turned off while it was being loaded.".into()));
         self.wait(id, Want::Stopped, ANSWER_LIMIT);
     }
 
-    fn choose(&mut self, id: RequestId, wish: Wish) {
-        let before = self.decision().choice;
-        self.wish = wish;
-        if self.decision().choice != before {
-            self.version += 1;
+    /// A hold is granted at once; the mode follows as soon as the engine can.
+    fn hold(&mut self, id: RequestId, caller: Caller, wanted: HoldRequest) -> Result<(), Error> {
+        let cookie = self.holds.add(caller, wanted)?;
+        self.answers.push(Action::ReplyHold { id, cookie });
+        Ok(())
+    }
+
+    fn release(&mut self, id: RequestId, caller: &Caller, cookie: u32) -> Result<(), Error> {
+        let hold = self.holds.release(cookie).ok_or_else(|| {
+            Error::NoSuchHold(format!("There is no hold {cookie}. It may have been released already."))
+        })?;
+        if hold.holder.name != caller.name {
+            self.act(Action::TellReleased { holder: hold.holder.name, cookie });
         }
+        self.reply(id, Ok(()));
+        Ok(())
+    }
+
+    fn choose_mode(&mut self, id: RequestId, uid: Option<u32>, mode: RequestedMode) {
+        let chosen = mode != RequestedMode::Auto;
+        if chosen {
+            for hold in self.holds.release_all() {
+                self.act(Action::TellReleased { holder: hold.holder.name, cookie: hold.cookie });
+            }
+        }
+        self.choose(id, Wish { mode, chosen_by: uid.filter(|_| chosen), ..self.wish });
+    }
+
+    fn choose(&mut self, id: RequestId, wish: Wish) {
+        self.wish = wish;
+        self.note_decision();
         match self.phase {
             Phase::Loading { .. } => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
             Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), SWITCH_LIMIT),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use scherzo_api::Error;
-use scherzo_api::types::{Mode, Reason, RequestedMode, State as Shown};
+use scherzo_api::types::{Mode, Reason, State as Shown};
 use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ExitKind, FailKind};
 
-use super::phase::Phase;
+use super::phase::{Loaded, Phase};
 use super::*;
 
 const OURS: &str = "scherzo_test";
@@ -18,7 +18,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What may happen next.
 #[derive(Clone, Debug)]
 enum Op {
-    Ask(Request),
+    Ask(u8, Request),
+    Power(PowerEvent),
+    Configure(u32, bool),
     PeerGone(u8),
     EngineActs,
     EngineFails(FailKind),
@@ -34,15 +36,32 @@ enum Op {
 }
 
 fn requests() -> impl Strategy<Value = Request> {
-    let peer = || (0u8..3).prop_map(|peer| format!(":1.{peer}"));
     prop_oneof![
         3 => any::<bool>().prop_map(Request::SetEnabled),
         2 => (0usize..4).prop_map(|mode| Request::SetMode(RequestedMode::ALL[mode])),
         1 => any::<bool>().prop_map(Request::SetPreemption),
         1 => Just(Request::GetStats),
         1 => Just(Request::GetWaitHistogram),
-        1 => peer().prop_map(Request::Subscribe),
-        1 => peer().prop_map(Request::Unsubscribe),
+        1 => Just(Request::Subscribe),
+        1 => Just(Request::Unsubscribe),
+        2 => (0usize..3).prop_map(|mode| Request::HoldMode(hold(Mode::ALL[mode]))),
+        1 => (1u32..6).prop_map(Request::ReleaseMode),
+    ]
+}
+
+fn hold(mode: Mode) -> HoldRequest {
+    HoldRequest { mode, reason: "a test".into(), application: "org.example.Test".into() }
+}
+
+fn power() -> impl Strategy<Value = PowerEvent> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(|on| PowerEvent::Source(Some(if on { Source::Battery } else { Source::Mains }))),
+        1 => Just(PowerEvent::Source(None)),
+        1 => any::<bool>().prop_map(PowerEvent::BatteryLow),
+        2 => proptest::sample::select(&["power-saver", "balanced", "odd"][..])
+            .prop_map(|name| PowerEvent::Profile(Some(name.into()))),
+        1 => Just(PowerEvent::Profile(None)),
+        1 => Just(PowerEvent::Resumed),
     ]
 }
 
@@ -57,7 +76,9 @@ fn ops() -> impl Strategy<Value = Op> {
     let exits =
         prop_oneof![Just(ExitKind::Unloaded), Just(ExitKind::Kernel), Just(ExitKind::Error), Just(ExitKind::Stall)];
     prop_oneof![
-        12 => requests().prop_map(Op::Ask),
+        12 => (0u8..3, requests()).prop_map(|(peer, request)| Op::Ask(peer, request)),
+        4 => power().prop_map(Op::Power),
+        1 => (5u32..8, any::<bool>()).prop_map(|(starvation_ms, holds)| Op::Configure(starvation_ms, holds)),
         1 => (0u8..3).prop_map(Op::PeerGone),
         12 => Just(Op::EngineActs),
         1 => fails.prop_map(Op::EngineFails),
@@ -84,6 +105,7 @@ struct Process {
 
 /// Everything around the core.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 struct World {
     state: State,
     now: Time,
@@ -98,13 +120,20 @@ struct World {
     noted: bool,
     switching: Option<u32>,
     watched: BTreeSet<String>,
+    on_watch: bool,
     exits: Vec<Reason>,
+    history: Vec<HistoryEvent>,
+    released: Vec<(String, u32)>,
     ended: bool,
 }
 
 impl World {
     fn new(wish: Wish, kernel: Kernel) -> Self {
-        let (state, actions) = State::new(wish, kernel.clone(), false);
+        Self::boot(wish, kernel, Boot::default())
+    }
+
+    fn boot(wish: Wish, kernel: Kernel, boot: Boot) -> Self {
+        let (state, actions) = State::new(wish, Settings::default(), kernel.clone(), false, boot);
         let mut world = Self {
             state,
             now: Time::ZERO,
@@ -119,7 +148,10 @@ impl World {
             noted: false,
             switching: None,
             watched: BTreeSet::new(),
+            on_watch: false,
             exits: Vec::new(),
+            history: Vec::new(),
+            released: Vec::new(),
             ended: false,
         };
         world.perform(actions);
@@ -128,7 +160,14 @@ impl World {
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Ask(request) => drop(self.ask(request)),
+            Op::Ask(peer, request) => drop(self.ask_as(peer, request)),
+            Op::Configure(starvation_ms, holds) => {
+                let mut settings = Settings::default();
+                settings.tunables.starvation_ms = starvation_ms;
+                settings.rules.holds = holds;
+                self.happen(Event::Settings { settings, by: None });
+            }
+            Op::Power(event) => self.happen(Event::Power(event)),
             Op::PeerGone(peer) => {
                 let name = format!(":1.{peer}");
                 if self.watched.remove(&name) {
@@ -159,10 +198,15 @@ impl World {
     }
 
     fn ask(&mut self, request: Request) -> RequestId {
+        self.ask_as(0, request)
+    }
+
+    fn ask_as(&mut self, peer: u8, request: Request) -> RequestId {
+        let caller = Caller { name: format!(":1.{peer}"), uid: Some(1000 + u32::from(peer)) };
         let id = RequestId(self.nr_requests);
         self.nr_requests += 1;
         self.unanswered.insert(id);
-        self.happen(Event::Request { id, request });
+        self.happen(Event::Request { id, caller, request });
         id
     }
 
@@ -253,16 +297,21 @@ impl World {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
                 self.answers.push((id, result));
             }
-            Action::ReplyStats(id) | Action::ReplyHistogram(id) => {
+            Action::ReplyHistory { id, .. }
+            | Action::ReplyHold { id, .. }
+            | Action::ReplyStats(id)
+            | Action::ReplyHistogram(id) => {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
                 self.answers.push((id, Ok(())));
             }
+            Action::WatchBoot(on_watch) => self.on_watch = on_watch,
             Action::NoteSettings => self.noted = true,
             Action::RestoreSettings => {
                 assert!(self.process.is_none(), "restored under a living engine");
                 self.noted = false;
             }
             Action::Spawn(run) => {
+                assert!(self.on_watch, "an unclean boot would not be noticed");
                 assert!(self.process.is_none(), "two engines");
                 assert!(self.noted, "nothing noted");
                 assert!(self.state.wish.enabled, "not wanted");
@@ -287,6 +336,8 @@ impl World {
                 self.shown = Some(view);
             }
             Action::TellExit(fault) => self.exits.push(fault.reason),
+            Action::Record(record) => self.history.push(record.event),
+            Action::TellReleased { holder, cookie } => self.released.push((holder, cookie)),
             Action::Watch(peer) => assert!(self.watched.insert(peer), "watched twice"),
             Action::Unwatch(peer) => assert!(self.watched.remove(&peer), "not watched"),
             Action::SendStats(peers) => {
@@ -314,9 +365,30 @@ impl World {
         assert_eq!(self.noted, !matches!(self.state.phase, Phase::Idle), "settings are noted while they may differ");
         assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
         assert!(view.enabled || !self.stored.enabled, "stored as on");
+        self.check_arbiter(&view);
+        assert!(!self.on_watch || !matches!(self.state.phase, Phase::Idle), "nothing is loaded, so all is well");
         let wakeup = self.state.next_wakeup();
         assert!(wakeup.is_none_or(|at| at > self.now), "a wake-up in the past");
         assert!(self.unanswered.is_empty() || wakeup.is_some(), "waiting for ever");
+    }
+
+    fn check_arbiter(&self, view: &Published) {
+        let Decision { choice, why } = self.state.decision();
+        let modes: Vec<_> = view.holds.iter().map(|hold| hold.wanted.mode).collect();
+        if let RequestedMode::Mode(chosen) = view.requested_mode {
+            assert_eq!((choice.mode, why.reason), (chosen, Reason::Choice), "the person's choice counts first");
+        } else if !self.state.settings.rules.holds {
+            assert_ne!(why.reason, Reason::Hold, "holds do not count");
+        } else if modes.contains(&Mode::LowPower) {
+            assert_eq!(choice.mode, Mode::LowPower, "low power beats other holds");
+        } else if let Some(newest) = modes.last() {
+            assert!(choice.mode == *newest || why.reason == Reason::BatteryLow, "the newest hold counts");
+        }
+        let holders: BTreeSet<_> = view.holds.iter().map(|hold| &hold.holder.name).collect();
+        assert!(holders.iter().all(|holder| self.watched.contains(*holder)), "a hold that would outlive its holder");
+        if let Phase::Loaded(Loaded { applied, switching: None, .. }) = &self.state.phase {
+            assert_eq!(applied.decision, self.state.decision(), "the engine does something else");
+        }
     }
 
     /// Everyone means well for a while.
@@ -539,4 +611,126 @@ fn other_versions_are_refused() {
     world.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION + 1 });
     let Some(Err(Error::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
     assert!(sentence.contains("versions"), "{sentence}");
+}
+
+fn decided(world: &World) -> (Mode, Reason) {
+    let view = world.state.view();
+    (view.choice.mode, view.why.reason)
+}
+
+#[test]
+fn after_a_boot_loading_waits_for_a_person_or_a_while() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let boot = Boot { first_start: true, nr_unclean: 1 };
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.wait(SECOND * 29);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Starting, Reason::BootDelay));
+    assert!(world.process.is_none());
+    world.wait(SECOND);
+    assert!(world.process.is_some());
+
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.happen(Event::Session);
+    assert!(world.process.is_some(), "someone has logged in");
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.ask(Request::SetEnabled(true));
+    assert!(world.process.is_some(), "someone has asked");
+}
+
+#[test]
+fn two_unclean_boots_are_enough_until_someone_asks() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let mut world = World::boot(wish, Kernel::Idle, Boot { first_start: true, nr_unclean: 2 });
+    world.happen(Event::Session);
+    world.wait(SECOND * 600);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::UncleanBoots));
+    assert!(world.process.is_none());
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert!(world.on_watch);
+    world.wait(SECOND * 301);
+    assert!(!world.on_watch, "all is well");
+}
+
+#[test]
+fn new_tunables_load_anew_and_new_rules_do_not() {
+    let mut world = running();
+    world.apply(Op::Configure(100, false));
+    assert!(world.process.as_ref().is_some_and(|process| process.run == Run(1)), "rules change nothing that is loaded");
+    world.apply(Op::Configure(7, false));
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.process.as_ref().unwrap().run, Run(2));
+    assert!(world.exits.is_empty());
+}
+
+#[test]
+fn what_happens_is_remembered() {
+    use HistoryEvent::{Ejected, Loaded, Mode as NewMode, NotLoaded, TurnedOff, TurnedOn, Unloaded};
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    world.ask(Request::SetEnabled(true));
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.apply(Op::EngineIsKilled);
+    world.wait(SECOND * 2);
+    world.apply(Op::EngineFails(FailKind::Other));
+    world.apply(Op::EngineIsKilled);
+    world.calm_down();
+    world.ask(Request::SetEnabled(false));
+    world.calm_down();
+    let expected = [TurnedOn, Loaded, NewMode, Ejected, NotLoaded, Loaded, TurnedOff, Unloaded];
+    assert_eq!(world.history, expected);
+}
+
+#[test]
+fn holds_end_with_their_holder() {
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask_as(2, Request::HoldMode(hold(Mode::Fifo)));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::LowPower, Reason::Hold));
+    world.apply(Op::PeerGone(1));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Hold));
+    world.apply(Op::PeerGone(2));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default));
+    assert!(world.released.is_empty() && world.watched.is_empty());
+}
+
+#[test]
+fn a_choice_releases_holds_and_tells_their_holders() {
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask_as(2, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask(Request::ReleaseMode(1));
+    assert_eq!(world.released, [(":1.1".to_owned(), 1)], "someone else released it");
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!(world.released.last(), Some(&(":1.2".to_owned(), 2)));
+    let gone = world.ask(Request::ReleaseMode(2));
+    assert!(matches!(world.answer(gone), Some(Err(Error::NoSuchHold(_)))));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    assert_eq!(world.stored.chosen_by, Some(1000));
+    world.ask(Request::SetMode(RequestedMode::Auto));
+    assert_eq!(world.stored.chosen_by, None);
+}
+
+#[test]
+fn unplugging_ends_a_choice_within_a_second() {
+    let mut world = running();
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Battery))));
+    world.wait(SECOND / 2);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::LowPower, Reason::OnBattery));
+    assert_eq!(world.state.view().requested_mode, RequestedMode::Auto);
+    assert!(world.state.view().on_battery);
 }

@@ -4,7 +4,9 @@ use scherzo_api::types::{Reason, RequestedMode, State as PublicState};
 
 use super::State;
 use super::event::{Choice, Fault, Kernel};
+use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
+use crate::settings::Settings;
 
 /// The changing properties of the D-Bus interface.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,14 @@ pub struct Published {
     pub why: Fault,
     /// Operations that the kernel names, empty if none.
     pub kernel_ops: String,
+    /// What can be set.
+    pub settings: Settings,
+    /// What programs hold, the oldest first.
+    pub holds: Vec<Hold>,
+    /// The machine runs on battery.
+    pub on_battery: bool,
+    /// The active power profile, empty if no daemon has any.
+    pub power_profile: String,
     /// The last failure as a sentence, empty if none.
     pub last_error: String,
 }
@@ -40,6 +50,10 @@ impl State {
             requested_mode: self.wish.mode,
             why,
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
+            settings: self.settings,
+            holds: self.holds.list().to_vec(),
+            on_battery: self.power.on_battery(),
+            power_profile: self.power.profile().unwrap_or_default().to_owned(),
             last_error: self.last_error.clone(),
         }
     }
@@ -51,7 +65,7 @@ impl State {
         match &self.phase {
             Phase::Loading { .. } => (PublicState::Starting, Fault::plain(Reason::Loading)),
             Phase::Loaded(loaded) if loaded.degraded => (PublicState::Degraded, Fault::plain(Reason::UserSpaceSilent)),
-            Phase::Loaded(loaded) => (PublicState::Running, Fault::plain(loaded.applied.decision.reason)),
+            Phase::Loaded(loaded) => (PublicState::Running, loaded.applied.decision.why.clone()),
             Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => (PublicState::Fallback, fault.clone()),
             // On the way out as asked, the kernel's word counts until it has let go.
             Phase::Ending(_) | Phase::Draining { .. } if self.fault.is_none() && self.kernel.has_ours() => {
@@ -68,6 +82,9 @@ impl State {
                 (PublicState::Unsupported, fault.clone())
             }
             (None, Some(fault)) if self.wish.enabled => (PublicState::Fallback, fault.clone()),
+            (None, None) if self.wish.enabled && self.boot_delay.is_some_and(|at| self.now < at) => {
+                (PublicState::Starting, Fault::plain(Reason::BootDelay))
+            }
             (None, None) if self.wish.enabled => (PublicState::Starting, Fault::plain(Reason::Loading)),
             (None, _) => (PublicState::Stopped, Fault::plain(Reason::Disabled)),
         }

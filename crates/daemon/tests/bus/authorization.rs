@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use scherzo_api::Error;
-use scherzo_api::names::{ACTION_SET_ENABLED, ACTION_SET_MODE};
+use scherzo_api::names::{
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE,
+};
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
 
@@ -91,6 +93,36 @@ async fn polkit_decides_and_reading_is_free() {
     client.scheduler.get_stats().await.unwrap();
     client.scheduler.subscribe().await.unwrap();
     assert_eq!(client.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn ones_own_hold_is_released_freely() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let (client, other) = (Client::new(&stage).await, Client::new(&stage).await);
+    let cookie = client.scheduler.hold_mode("fifo", "a test", "org.example.Test").await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_HOLD_MODE);
+    polkit.say(Verdict::No);
+    assert!(matches!(other.scheduler.release_mode(cookie).await, Err(Error::AccessDenied(_))));
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_SET_MODE);
+    assert!(matches!(other.scheduler.hold_mode("fifo", "a", "b").await, Err(Error::AccessDenied(_))));
+    client.scheduler.release_mode(cookie).await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn automation_needs_less_right_than_tunables() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    let rule = ("follow_holds", zbus::Variant::from(false));
+    let tunable = ("starvation_ms", zbus::Variant::from(90u32));
+    client.scheduler.configure(HashMap::from([("follow_holds", true.into())])).await.unwrap();
+    client.scheduler.configure(HashMap::from([rule, tunable])).await.unwrap();
+    let asked: Vec<_> = polkit.asked.lock().unwrap().iter().map(|(action, _)| action.clone()).collect();
+    assert_eq!(asked, [ACTION_CONFIGURE_AUTOMATION, ACTION_CONFIGURE]);
 }
 
 #[tokio::test]

@@ -4,8 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod authorization;
+mod config;
 mod contract;
 mod faults;
+mod holds;
+mod power;
 mod service;
+mod session;
 mod statistics;
 mod support;

@@ -119,3 +119,48 @@ async fn a_second_daemon_leaves_the_first_alone() {
     assert_eq!(client.snapshot().await.state, "running");
     assert_eq!(stage.kernel().enable_seq, 1);
 }
+
+#[tokio::test]
+async fn the_history_survives_a_restart() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    client.scheduler.set_mode("fifo").await.unwrap();
+    daemon.signal(Signal::USR1);
+    client.wait_for_state("fallback").await;
+    daemon.signal(Signal::KILL);
+    daemon.end();
+    let _daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    let entries = client.scheduler.get_history(0).await.unwrap();
+    let events: Vec<_> = entries.iter().map(|(_, event, _)| event.as_str()).collect();
+    assert_eq!(events, ["turned-on", "loaded", "mode", "ejected", "loaded"]);
+    let details = scherzo_api::details::from_wire(&entries[3].2);
+    assert_eq!(details["reason"], "engine-killed".into());
+    assert!(entries[0].0 > 1_700_000_000, "seconds since 1970");
+    assert_eq!(client.scheduler.get_history(2).await.unwrap(), entries[3..]);
+}
+
+#[tokio::test]
+async fn a_restart_loads_at_once_and_a_boot_waits() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    // As after a start of the system.
+    std::fs::remove_file(stage.file("run/scherzo/started")).unwrap();
+    let _daemon = stage.serve(&[]).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str()), ("starting", "boot-delay"));
+    assert_eq!(stage.kernel().ops, None);
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(client.snapshot().await.state, "running");
+}

@@ -1,0 +1,84 @@
+//! `scherzoctl config`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use zbus::{OwnedVariant, Variant};
+
+use crate::cli::ConfigAction;
+use crate::client::Client;
+use crate::failure::{Failure, USAGE};
+use crate::output::{self, Output};
+
+pub(crate) async fn run(client: &Client, output: &Output, action: Option<&ConfigAction>) -> Result<(), Failure> {
+    if let Some(ConfigAction::Set { key, value }) = action {
+        client.scheduler().await?.configure(HashMap::from([(key.as_str(), parse(value))])).await?;
+    }
+    let settings = read(client).await?;
+    match action {
+        None => show(output, &settings),
+        Some(ConfigAction::Get { key } | ConfigAction::Set { key, .. }) => show_one(output, &settings, key)?,
+    }
+    Ok(())
+}
+
+async fn read(client: &Client) -> Result<BTreeMap<String, Value>, Failure> {
+    if !client.is_served().await? {
+        return Err(Failure::unreachable());
+    }
+    let settings = client.scheduler().await?.settings().await?;
+    Ok(settings.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
+}
+
+fn show(output: &Output, settings: &BTreeMap<String, Value>) {
+    if output.json {
+        output::document(Map::from_iter([("settings".to_owned(), json!(settings))]));
+    } else {
+        for (key, value) in settings {
+            output::line(&format!("{key} = {value}"));
+        }
+    }
+}
+
+fn show_one(output: &Output, settings: &BTreeMap<String, Value>, key: &str) -> Result<(), Failure> {
+    let Some(value) = settings.get(key) else {
+        let known: Vec<_> = settings.keys().map(String::as_str).collect();
+        return Err(Failure::new(USAGE, format!("There is no setting {key:?}. There are {}.", known.join(", "))));
+    };
+    if output.json {
+        output::document(Map::from_iter([(key.to_owned(), value.clone())]));
+    } else {
+        output::line(value.as_str().map_or_else(|| value.to_string(), str::to_owned).as_str());
+    }
+    Ok(())
+}
+
+/// The service checks; here only the type is chosen.
+fn parse(value: &str) -> Variant<'_> {
+    match (value.parse::<bool>(), value.parse::<i64>()) {
+        (Ok(flag), _) => flag.into(),
+        (_, Ok(number)) => number.into(),
+        _ => value.into(),
+    }
+}
+
+fn plain(value: &OwnedVariant) -> Value {
+    match &**value {
+        Variant::Bool(flag) => json!(flag),
+        Variant::U32(number) => json!(number),
+        Variant::Str(text) => json!(text.as_str()),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_follow_the_look() {
+        assert_eq!(parse("true"), Variant::from(true));
+        assert_eq!(parse("-5"), Variant::from(-5i64));
+        assert_eq!(parse("low-power"), Variant::from("low-power"));
+    }
+}

@@ -1,0 +1,248 @@
+//! Where settings come from: built-in defaults, then what was set over D-Bus, then the administrator's files.
+//!
+//! A file or a value that makes no sense is reported with file, line and key, and what is below it counts instead.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use scherzo_api::Error;
+use scherzo_host::Root;
+use toml::de::{DeTable, DeValue};
+
+use crate::settings::{self, Raw, Setting, Settings, Value};
+use crate::store;
+
+const ADMINISTRATORS: &str = "etc/scherzo/scherzo.toml";
+const DROP_INS: &str = "etc/scherzo/scherzo.toml.d";
+const OWN: &str = "var/lib/scherzo/settings.toml";
+/// Longer files are not read: every setting together takes a kilobyte.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+type Values = BTreeMap<&'static str, Value>;
+
+/// The settings and where they come from.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What counts.
+    pub settings: Settings,
+    /// What is wrong with the files, one sentence each.
+    pub problems: Vec<String>,
+    own: Values,
+    /// Keys that the administrator has set, and in which file.
+    fixed: BTreeMap<&'static str, PathBuf>,
+}
+
+impl Config {
+    /// Reads all files. Whatever is wrong with them, there are settings.
+    #[must_use]
+    pub fn read(root: &Root) -> Self {
+        let mut config = Self::default();
+        let own = root.path(OWN);
+        config.own = config.read_file(&own);
+        config.settings = config.merge(Settings::default(), &config.own.clone(), &own);
+        for file in administrators_files(root, &mut config.problems) {
+            let values = config.read_file(&file);
+            config.fixed.extend(values.keys().map(|key| (*key, file.clone())));
+            config.settings = config.merge(config.settings, &values, &file);
+        }
+        config
+    }
+
+    /// Changes settings over D-Bus: all of them or, with an error, none.
+    pub fn change(&mut self, root: &Root, changes: &[(&'static Setting, Value)]) -> Result<(), Error> {
+        let mut new = self.clone();
+        for (setting, value) in changes {
+            if let Some(file) = self.fixed.get(setting.key) {
+                let file = file.display();
+                return Err(Error::InvalidSetting(format!("{} is set in {file}. Change it there.", setting.key)));
+            }
+            setting.set(&mut new.settings, *value);
+            new.own.insert(setting.key, *value);
+        }
+        new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
+        let mut text = String::from("# Written by scherzod. Your own settings belong in /etc/scherzo/scherzo.toml.\n");
+        for (key, value) in &new.own {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        store::replace_text(&root.path(OWN), &text)
+            .map_err(|error| Error::InvalidSetting(format!("The settings cannot be stored: {error}.")))?;
+        *self = new;
+        Ok(())
+    }
+
+    fn merge(&mut self, mut settings: Settings, values: &Values, file: &Path) -> Settings {
+        let below = settings;
+        for setting in settings::ALL {
+            if let Some(value) = values.get(setting.key) {
+                setting.set(&mut settings, *value);
+            }
+        }
+        // Each is in its range; together they may still make no sense.
+        if let Err(problem) = settings.tunables.validate() {
+            self.problems.push(format!("{}: {problem}", file.display()));
+            settings.tunables = below.tunables;
+        }
+        settings
+    }
+
+    fn read_file(&mut self, file: &Path) -> Values {
+        match read_text(file) {
+            Ok(Some(text)) => self.parse(file, &text),
+            Ok(None) => Values::new(),
+            Err(error) => {
+                self.problems.push(format!("cannot read {}: {error}", file.display()));
+                Values::new()
+            }
+        }
+    }
+
+    fn parse(&mut self, file: &Path, text: &str) -> Values {
+        let mut values = Values::new();
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            self.problems.push(store::describe(file, text, error));
+        }
+        for (key, value) in table.get_ref() {
+            let checked = settings::find(key.get_ref())
+                .and_then(|setting| Ok((setting.key, setting.check(&raw(value.get_ref()))?)));
+            match checked {
+                Ok((key, value)) => drop(values.insert(key, value)),
+                Err(problem) => self.problems.push(store::at(file, text, key.span().start, &problem)),
+            }
+        }
+        values
+    }
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    match value {
+        DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(Raw::Other, Raw::Number)
+        }
+        DeValue::String(text) => Raw::Text(text.clone().into_owned()),
+        _ => Raw::Other,
+    }
+}
+
+/// In the order in which they count, the last most.
+fn administrators_files(root: &Root, problems: &mut Vec<String>) -> Vec<PathBuf> {
+    let directory = root.path(DROP_INS);
+    let mut drop_ins: Vec<_> = match fs::read_dir(&directory) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            problems.push(format!("cannot read {}: {error}", directory.display()));
+            Vec::new()
+        }
+    };
+    drop_ins.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    drop_ins.sort();
+    drop_ins.insert(0, root.path(ADMINISTRATORS));
+    drop_ins
+}
+
+fn read_text(file: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(about) if about.len() > MAX_FILE_BYTES => return Err(io::Error::other("it is too large")),
+        Ok(_) => {}
+    }
+    fs::read_to_string(file).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use scherzo_api::types::Mode;
+
+    use super::*;
+
+    const SHIPPED: &str = include_str!("../../../data/scherzo.toml");
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::new(directory.path());
+        (directory, root)
+    }
+
+    #[test]
+    fn the_shipped_file_says_what_the_defaults_are() {
+        let said = SHIPPED.lines().filter_map(|line| line.strip_prefix('#').filter(|line| line.contains(" = ")));
+        let said: Vec<_> = said.collect();
+        let built_in =
+            settings::ALL.iter().map(|setting| format!("{} = {}", setting.key, setting.get(Settings::default())));
+        assert_eq!(said, built_in.collect::<Vec<_>>());
+        let mut config = Config::default();
+        assert!(config.parse(Path::new("shipped"), SHIPPED).is_empty() && config.problems.is_empty());
+        let values = config.parse(Path::new("shipped"), &said.join("\n"));
+        assert_eq!((values.len(), config.problems.len()), (settings::ALL.len(), 0));
+    }
+
+    #[test]
+    fn the_administrator_counts_most() {
+        let (_directory, root) = tree(&[
+            (OWN, "base_slice_us = 3000\nstarvation_ms = 50\nfollow_holds = false\n"),
+            (ADMINISTRATORS, "base_slice_us = 4000\nbattery_mode = \"fifo\"\n"),
+            ("etc/scherzo/scherzo.toml.d/20.toml", "battery_mode = \"interactive\"\n"),
+            ("etc/scherzo/scherzo.toml.d/10.toml", "battery_mode = \"low-power\"\n"),
+            ("etc/scherzo/scherzo.toml.d/30.toml.bak", "battery_mode = \"fifo\"\n"),
+        ]);
+        let mut config = Config::read(&root);
+        assert!(config.problems.is_empty(), "{:?}", config.problems);
+        let Settings { tunables, rules, .. } = config.settings;
+        assert_eq!((tunables.base_slice_us, tunables.starvation_ms), (4000, 50));
+        assert_eq!((rules.battery_mode, rules.holds), (Mode::Interactive, false));
+
+        let base = settings::find("base_slice_us").unwrap();
+        let refused = config.change(&root, &[(base, Value::Number(5000))]).unwrap_err();
+        assert!(refused.to_string().contains("scherzo.toml. Change it there."), "{refused}");
+        let starvation = settings::find("starvation_ms").unwrap();
+        config.change(&root, &[(starvation, Value::Number(70))]).unwrap();
+        assert_eq!(Config::read(&root).settings, config.settings);
+        assert_eq!(config.settings.tunables.starvation_ms, 70);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_line_and_key() {
+        let (_directory, root) = tree(&[(
+            ADMINISTRATORS,
+            "# mine\nbase_slice_us = 9\nspeed = 3\nstarvation_ms = 40\nfollow_holds = \"yes\"\n",
+        )]);
+        let config = Config::read(&root);
+        assert_eq!(config.settings.tunables.starvation_ms, 40, "what makes sense counts");
+        let lines: Vec<_> =
+            config.problems.iter().map(|problem| problem.split("scherzo.toml:").nth(1).unwrap()).collect();
+        assert!(lines[0].starts_with("2: base_slice_us is 9"), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("3: there is no setting \"speed\"")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("5: follow_holds takes")), "{lines:?}");
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_do_not_count() {
+        let (_directory, root) = tree(&[(ADMINISTRATORS, "base_slice_us = 300\nmin_slice_us = 400\n")]);
+        let mut config = Config::read(&root);
+        assert_eq!((config.settings, config.problems.len()), (Settings::default(), 1));
+        let (_directory, root) = tree(&[]);
+        let minimum = settings::find("min_slice_us").unwrap();
+        let refused = config.change(&root, &[(minimum, Value::Number(19_000))]).unwrap_err();
+        assert!(refused.to_string().contains("min_slice_us"), "{refused}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_is_too_bad(text in "(?s).{0,200}", key in 0..settings::ALL.len(), value in "\\PC{0,20}") {
+            let mut config = Config::default();
+            config.parse(Path::new("f"), &text);
+            config.parse(Path::new("f"), &format!("{} = {value}", settings::ALL[key].key));
+        }
+    }
+}

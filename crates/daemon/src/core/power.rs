@@ -1,0 +1,210 @@
+//! Where the power comes from, how much is left, and which profile the desktop has chosen.
+
+use std::time::Duration;
+
+use super::event::Time;
+
+/// A plug that makes poor contact, or a dock that restarts, is not worth two switches.
+const DEBOUNCE: Duration = Duration::from_millis(300);
+/// A power daemon that is gone this long is gone; one that restarts is back before.
+const LOST_AFTER: Duration = Duration::from_secs(5);
+/// After waking up, what the daemons say counts at once.
+const AWAKE: Duration = Duration::from_secs(2);
+/// Power daemons change the profile by themselves after a change of source: this long it is nobody's choice.
+const PROFILE_FOLLOWS: Duration = Duration::from_secs(2);
+
+/// Where the power comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The mains.
+    Mains,
+    /// A battery.
+    Battery,
+}
+
+/// What the power daemons say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PowerEvent {
+    /// UPower's `OnBattery`; `None` if there is no UPower.
+    Source(Option<Source>),
+    /// UPower warns that the battery is low or worse.
+    BatteryLow(bool),
+    /// The active power profile; `None` if no power-profiles daemon runs.
+    Profile(Option<String>),
+    /// The system is awake again.
+    Resumed,
+}
+
+/// What is known about power.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Power {
+    source: Option<Source>,
+    /// The last source known, also while UPower restarts.
+    last_source: Option<Source>,
+    /// What UPower says since then, if it differs, and when that counts.
+    pending: Option<(Option<Source>, Time)>,
+    changed_at: Option<Time>,
+    resumed_at: Option<Time>,
+    battery_low: bool,
+    profile: Option<String>,
+    /// The profile was changed after the last change of source.
+    profile_chosen: bool,
+}
+
+impl Power {
+    pub(super) fn on_battery(&self) -> bool {
+        self.source == Some(Source::Battery)
+    }
+
+    /// A warning counts only while the battery is in use.
+    pub(super) fn battery_low(&self) -> bool {
+        self.battery_low && self.on_battery()
+    }
+
+    pub(super) fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    pub(super) fn profile_chosen(&self) -> bool {
+        self.profile_chosen
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Time> {
+        self.pending.map(|(_, at)| at)
+    }
+
+    pub(super) fn take(&mut self, now: Time, event: PowerEvent) {
+        match event {
+            PowerEvent::Source(source) => self.source_says(now, source),
+            PowerEvent::BatteryLow(low) => self.battery_low = low,
+            PowerEvent::Profile(profile) => self.profile_says(now, profile),
+            PowerEvent::Resumed => {
+                self.resumed_at = Some(now);
+                if let Some((_, at)) = &mut self.pending {
+                    *at = now;
+                }
+            }
+        }
+    }
+
+    fn source_says(&mut self, now: Time, source: Option<Source>) {
+        let waited_for = self.pending.take();
+        if source == self.source {
+            return;
+        }
+        let delay = match source {
+            Some(_) if self.last_source.is_none() => Duration::ZERO,
+            Some(_) if self.resumed_at.is_some_and(|at| now < at + AWAKE) => Duration::ZERO,
+            Some(_) => DEBOUNCE,
+            None => LOST_AFTER,
+        };
+        let at = waited_for.filter(|(same, _)| *same == source).map_or(now + delay, |(_, at)| at);
+        self.pending = Some((source, at));
+    }
+
+    fn profile_says(&mut self, now: Time, profile: Option<String>) {
+        if profile == self.profile {
+            return;
+        }
+        let follows = self.pending.is_some() || self.changed_at.is_some_and(|at| now < at + PROFILE_FOLLOWS);
+        // The first word, and that of a daemon that has returned, is no change.
+        self.profile_chosen = profile.is_some() && self.profile.is_some() && !follows;
+        self.profile = profile;
+    }
+
+    /// Lets what was pending count. True if the machine was plugged or unplugged.
+    pub(super) fn settle(&mut self, now: Time) -> bool {
+        let Some((source, _)) = self.pending.take_if(|(_, at)| *at <= now) else { return false };
+        self.source = source;
+        let Some(source) = source else { return false };
+        let changed = self.last_source.replace(source).is_some_and(|before| before != source);
+        if changed {
+            self.changed_at = Some(now);
+            self.profile_chosen = false;
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn on(source: Source) -> Power {
+        let mut power = Power::default();
+        power.take(Time::ZERO, PowerEvent::Source(Some(source)));
+        assert!(!power.settle(Time::ZERO), "the first word is no change");
+        power
+    }
+
+    #[test]
+    fn a_source_counts_once_it_lasts() {
+        let mut power = on(Source::Mains);
+        power.take(SECOND, PowerEvent::Source(Some(Source::Battery)));
+        assert!(!power.settle(SECOND) && !power.on_battery());
+        assert!(power.settle(power.next_wakeup().unwrap()) && power.on_battery());
+        assert_eq!(power.next_wakeup(), None);
+    }
+
+    #[test]
+    fn a_loose_contact_changes_nothing() {
+        let mut power = on(Source::Mains);
+        power.take(SECOND, PowerEvent::Source(Some(Source::Battery)));
+        power.take(SECOND + DEBOUNCE / 2, PowerEvent::Source(Some(Source::Mains)));
+        assert!(!power.settle(SECOND * 9) && power.next_wakeup().is_none());
+    }
+
+    #[test]
+    fn repeating_does_not_put_off() {
+        let mut power = on(Source::Mains);
+        power.take(SECOND, PowerEvent::Source(Some(Source::Battery)));
+        power.take(SECOND + DEBOUNCE / 2, PowerEvent::Source(Some(Source::Battery)));
+        assert!(power.settle(SECOND + DEBOUNCE));
+    }
+
+    #[test]
+    fn a_daemon_that_restarts_is_no_change_of_source() {
+        let mut power = on(Source::Battery);
+        power.take(SECOND, PowerEvent::Source(None));
+        assert!(!power.settle(SECOND * 2) && power.on_battery());
+        assert!(!power.settle(SECOND * 7) && !power.on_battery());
+        power.take(SECOND * 8, PowerEvent::Source(Some(Source::Battery)));
+        assert!(!power.settle(SECOND * 9) && power.on_battery());
+    }
+
+    #[test]
+    fn profiles_that_follow_the_source_are_nobodys_choice() {
+        let mut power = on(Source::Mains);
+        let profile = |name: &str| PowerEvent::Profile(Some(name.into()));
+        power.take(SECOND, profile("balanced"));
+        assert!(!power.profile_chosen());
+        power.take(SECOND * 2, profile("performance"));
+        assert!(power.profile_chosen());
+        power.take(SECOND * 3, PowerEvent::Source(Some(Source::Battery)));
+        assert!(power.settle(SECOND * 4) && !power.profile_chosen());
+        power.take(SECOND * 5, profile("power-saver"));
+        assert!(!power.profile_chosen());
+        power.take(SECOND * 60, profile("balanced"));
+        assert!(power.profile_chosen());
+    }
+
+    #[test]
+    fn a_low_battery_that_is_not_in_use_is_none() {
+        let mut power = on(Source::Mains);
+        power.take(SECOND, PowerEvent::BatteryLow(true));
+        assert!(!power.battery_low());
+        assert!(Power { battery_low: true, ..on(Source::Battery) }.battery_low());
+    }
+
+    #[test]
+    fn waking_up_does_not_wait() {
+        let mut power = on(Source::Mains);
+        power.take(SECOND, PowerEvent::Source(Some(Source::Battery)));
+        power.take(SECOND, PowerEvent::Resumed);
+        assert!(power.settle(SECOND) && power.on_battery());
+        power.take(SECOND * 2, PowerEvent::Source(Some(Source::Mains)));
+        assert!(power.settle(SECOND * 2) && !power.on_battery());
+    }
+}

@@ -1,0 +1,48 @@
+//! What `Diagnose` answers: the host's findings and those that only the service can make.
+
+use std::collections::HashMap;
+
+use scherzo_api::types::Reason;
+use scherzo_host::{Finding, Root, Severity};
+use zbus::OwnedVariant;
+
+use crate::config::Config;
+use crate::core::Published;
+
+/// A finding as it crosses the bus.
+pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);
+
+/// Looks at everything. It reads files of several megabytes, so it is not for the thread of the loop.
+#[must_use]
+pub fn diagnose(root: &Root, now: &Published) -> Vec<Wire> {
+    let mut findings = scherzo_host::diagnose(root);
+    findings.extend(scherzo_host::diagnose_self(root));
+    if now.why.reason == Reason::MalformedBtf {
+        // Being there and being sound are two things, and only loading tells.
+        findings.retain(|finding| finding.id != "btf");
+        findings.push(Finding::new("btf", Severity::Error, now.why.text()));
+    }
+    if !now.last_error.is_empty() {
+        findings.push(Finding::new("last-error", Severity::Warning, now.last_error.clone()));
+    }
+    findings.extend(configuration(root));
+    findings.into_iter().map(pack).collect()
+}
+
+fn configuration(root: &Root) -> Vec<Finding> {
+    let problems = Config::read(root).problems;
+    if problems.is_empty() {
+        return vec![Finding::new("configuration", Severity::Good, "The configuration has no mistakes.")];
+    }
+    let complain = |problem| {
+        let text = format!("{problem}; what is below it counts instead. Correct it, then `systemctl reload scherzod`.");
+        Finding::new("configuration", Severity::Warning, text)
+    };
+    problems.into_iter().map(complain).collect()
+}
+
+fn pack(finding: Finding) -> Wire {
+    let text = |text: String| OwnedVariant::from(zbus::Str::from(text));
+    let arguments = finding.arguments.into_iter().map(|(name, value)| (name.to_owned(), text(value)));
+    (finding.id.to_owned(), finding.severity.name().to_owned(), finding.text, arguments.collect())
+}

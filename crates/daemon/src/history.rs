@@ -1,0 +1,180 @@
+//! What has happened, kept across restarts: one JSON object per line, the oldest first.
+//!
+//! A line is appended in one write. When the file has twice as many lines as are kept, it is replaced by the newest
+//! ones. A line that makes no sense, such as one that a power cut tore, is left out.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use scherzo_api::details::{self, Detail, Details, Wire};
+use scherzo_host::Root;
+use serde_json::{Map, Value, json};
+use tracing::warn;
+
+use crate::core::Record;
+
+/// How many entries are kept.
+const MAX_ENTRIES: usize = 1000;
+/// A file larger than this is not ours: entries are at most a kilobyte.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    /// Seconds since 1970.
+    time_s: u64,
+    event: String,
+    details: Details,
+}
+
+/// The file and what it holds.
+#[derive(Debug)]
+pub struct History {
+    file: PathBuf,
+    entries: VecDeque<Entry>,
+    nr_lines: usize,
+}
+
+impl History {
+    /// Reads the file in the unit's `StateDirectory=`. Whatever is wrong with it, the service goes on.
+    #[must_use]
+    pub fn open(root: &Root) -> Self {
+        let file = root.path("var/lib/scherzo/history.jsonl");
+        let text = read(&file).unwrap_or_else(|error| {
+            warn!("cannot read the history in {}: {error}", file.display());
+            String::new()
+        });
+        let mut history = Self { entries: VecDeque::new(), nr_lines: text.lines().count(), file };
+        for entry in text.lines().filter_map(parse) {
+            history.keep(entry);
+        }
+        history
+    }
+
+    /// Adds what has just happened.
+    pub fn add(&mut self, record: &Record) -> io::Result<()> {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let entry =
+            Entry { time_s: since_1970.as_secs(), event: record.event.name().into(), details: record.details.clone() };
+        let line = print(&entry);
+        self.keep(entry);
+        self.nr_lines += 1;
+        if self.nr_lines > 2 * MAX_ENTRIES { self.rewrite() } else { self.append(&line) }
+    }
+
+    /// The newest entries as they cross the bus, the oldest of them first; 0 stands for all.
+    #[must_use]
+    pub fn newest(&self, nr_wanted: u32) -> Vec<(u64, String, Wire)> {
+        let wanted = if nr_wanted == 0 { MAX_ENTRIES } else { nr_wanted as usize };
+        let first = self.entries.len().saturating_sub(wanted);
+        let pack = |entry: &Entry| (entry.time_s, entry.event.clone(), details::to_wire(&entry.details));
+        self.entries.range(first..).map(pack).collect()
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        if self.entries.len() == MAX_ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    fn append(&self, line: &str) -> io::Result<()> {
+        if let Some(directory) = self.file.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
+        file.write_all(line.as_bytes())
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        let text: String = self.entries.iter().map(print).collect();
+        let new = self.file.with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(new, &self.file)?;
+        self.nr_lines = self.entries.len();
+        Ok(())
+    }
+}
+
+fn read(file: &PathBuf) -> io::Result<String> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+        Ok(about) if about.len() > MAX_FILE_BYTES => Err(io::Error::other("it is too large")),
+        // Not all of it may be text.
+        Ok(_) => Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned()),
+    }
+}
+
+fn print(entry: &Entry) -> String {
+    let value = |detail: &Detail| match detail {
+        Detail::Number(number) => json!(number),
+        Detail::Text(text) => json!(text),
+    };
+    let details: Map<_, _> = entry.details.iter().map(|(name, detail)| (name.clone(), value(detail))).collect();
+    format!("{}\n", json!({"time": entry.time_s, "event": entry.event, "details": details}))
+}
+
+fn parse(line: &str) -> Option<Entry> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let detail = |value: &Value| match value {
+        Value::Number(number) => number.as_i64().map(Detail::Number),
+        Value::String(text) => Some(Detail::Text(text.clone())),
+        _ => None,
+    };
+    let details = value["details"].as_object()?.iter();
+    Some(Entry {
+        time_s: value["time"].as_u64()?,
+        event: value["event"].as_str()?.to_owned(),
+        details: details.filter_map(|(name, value)| Some((name.clone(), detail(value)?))).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scherzo_api::types::HistoryEvent;
+
+    fn record(number: i64) -> Record {
+        let details = Details::from([("uid".to_owned(), number.into()), ("text".to_owned(), "so \"it\" is\n".into())]);
+        Record { event: HistoryEvent::Mode, details }
+    }
+
+    #[test]
+    fn entries_survive_and_torn_lines_do_not_matter() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        history.add(&record(1)).unwrap();
+        fs::OpenOptions::new().append(true).open(&history.file).unwrap().write_all(b"{\"time\": 1\xff\n[]\n").unwrap();
+        history.add(&record(2)).unwrap();
+        let again = History::open(&root);
+        assert_eq!(again.entries, history.entries);
+        let newest = again.newest(1);
+        assert_eq!((newest.len(), newest[0].1.as_str()), (1, "mode"));
+        assert_eq!(details::from_wire(&newest[0].2), record(2).details);
+        assert_eq!(again.newest(0).len(), 2);
+    }
+
+    #[test]
+    fn the_file_is_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        for number in 0..=2 * MAX_ENTRIES as i64 {
+            history.add(&record(number)).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&history.file).unwrap().lines().count(), MAX_ENTRIES);
+        assert_eq!(History::open(&root).entries, history.entries);
+    }
+
+    #[test]
+    fn something_else_in_its_place_is_no_obstacle() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        fs::create_dir_all(root.path("var/lib/scherzo/history.jsonl")).unwrap();
+        assert!(History::open(&root).newest(0).is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! Modes that programs hold.
+
+use futures_util::StreamExt;
+use scherzo_api::Error;
+use scherzo_api::details::Detail;
+use tokio::time::timeout;
+
+use crate::support::{Client, PATIENCE, Stage, eventually};
+
+async fn wait_for_mode(client: &Client, mode: &str, reason: &str) {
+    let as_wanted = async || {
+        let now = client.snapshot().await;
+        now.mode == mode && now.reason == reason
+    };
+    eventually(&format!("{mode} because of {reason}"), as_wanted).await;
+}
+
+#[tokio::test]
+async fn a_hold_lasts_as_long_as_its_holder() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let (client, holder) = (Client::new(&stage).await, Client::new(&stage).await);
+    client.scheduler.set_enabled(true).await.unwrap();
+    let first = holder.scheduler.hold_mode("fifo", "counting", "org.example.Counter").await.unwrap();
+    wait_for_mode(&client, "fifo", "hold").await;
+    let now = client.snapshot().await;
+    assert!(now.why().contains("org.example.Counter"), "{}", now.why());
+    assert_eq!(now.holds.len(), 1);
+    assert_eq!(now.holds[0]["cookie"], Detail::Number(first.into()));
+    assert_eq!(now.holds[0]["reason"], Detail::from("counting"), "the same user may read it");
+
+    let second = holder.scheduler.hold_mode("low-power", "resting", "org.example.Counter").await.unwrap();
+    wait_for_mode(&client, "low-power", "hold").await;
+    holder.scheduler.release_mode(second).await.unwrap();
+    wait_for_mode(&client, "fifo", "hold").await;
+    assert!(matches!(holder.scheduler.release_mode(second).await, Err(Error::NoSuchHold(_))));
+
+    holder.bus.close().await.unwrap();
+    wait_for_mode(&client, "interactive", "default").await;
+    assert!(client.snapshot().await.holds.is_empty());
+    assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+#[tokio::test]
+async fn holders_are_told_when_a_choice_releases_them() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let (client, holder) = (Client::new(&stage).await, Client::new(&stage).await);
+    let mut told = holder.scheduler.receive_hold_released().await.unwrap();
+    let mut not_told = client.scheduler.receive_hold_released().await.unwrap();
+    let cookie = holder.scheduler.hold_mode("low-power", "resting", "org.example.Rest").await.unwrap();
+    client.scheduler.set_mode("fifo").await.unwrap();
+    let signal = timeout(PATIENCE, told.next()).await.unwrap().unwrap();
+    assert_eq!(*signal.args().unwrap().cookie(), cookie);
+    assert!(timeout(std::time::Duration::from_millis(20), not_told.next()).await.is_err(), "only the holder is told");
+    let now = client.snapshot().await;
+    assert!(now.holds.is_empty() && now.mode == "fifo");
+    let uid = i64::from(rustix::process::geteuid().as_raw());
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(client.snapshot().await.reason_args["uid"], Detail::Number(uid), "whose choice it was");
+}
+
+#[tokio::test]
+async fn senseless_holds_are_refused() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let before = client.snapshot().await;
+    for (mode, reason, application) in [("auto", "a", "b"), ("turbo", "a", "b")] {
+        let refused = client.scheduler.hold_mode(mode, reason, application).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidMode(_)), "{refused:?}");
+    }
+    let refused = client.scheduler.hold_mode("fifo", "", "b").await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgs(_)), "{refused:?}");
+    assert_eq!(client.snapshot().await, before);
+    for _ in 0..64 {
+        client.scheduler.hold_mode("fifo", "many", "org.example.Many").await.unwrap();
+    }
+    let refused = client.scheduler.hold_mode("fifo", "many", "org.example.Many").await.unwrap_err();
+    assert!(matches!(refused, Error::LimitReached(_)), "{refused:?}");
+}

@@ -1,0 +1,334 @@
+//! Whether this host can run a sched_ext scheduler, and what to do if not.
+//!
+//! Every check reads files only, so that it works before any service runs.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use crate::{Phase, Root, SchedExt, kernel};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// It may do harm.
+    Warning,
+    /// Scherzo cannot run like this.
+    Error,
+}
+
+impl Severity {
+    /// The stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable name of the check.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What was found, and what to do about it.
+    pub text: String,
+    /// What the text is about, by name.
+    pub arguments: Vec<(&'static str, String)>,
+}
+
+impl Finding {
+    /// A finding without arguments.
+    pub fn new(id: &'static str, severity: Severity, text: impl Into<String>) -> Self {
+        Self { id, severity, text: text.into(), arguments: Vec::new() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.arguments.push((name, value.into()));
+        self
+    }
+}
+
+/// What a loaded scheduler's name begins with if it is ours.
+const OWN_OPS: &str = "scherzo";
+const BTF: &str = "sys/kernel/btf/vmlinux";
+/// First two bytes of type information, in the byte order of the machine.
+const BTF_MAGIC: u16 = 0xeb9f;
+/// What must be in the kernel's configuration.
+const OPTIONS: [&str; 4] = ["CONFIG_SCHED_CLASS_EXT", "CONFIG_BPF_SYSCALL", "CONFIG_BPF_JIT", "CONFIG_DEBUG_INFO_BTF"];
+/// Services that load schedulers.
+const RIVALS: [&str; 3] = ["scx.service", "scx_loader.service", "scx-loader.service"];
+/// Services that offer power sources or power profiles.
+const POWER_DAEMONS: [&str; 5] = [
+    "upower.service",
+    "power-profiles-daemon.service",
+    "tuned-ppd.service",
+    "tlp-pd.service",
+    "com.system76.PowerDaemon.service",
+];
+/// Capabilities that the service needs, with their numbers in `linux/capability.h`.
+const CAPABILITIES: [(&str, u32); 5] =
+    [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_NICE", 23), ("CAP_IPC_LOCK", 14), ("CAP_SYS_RESOURCE", 24)];
+/// Files that nobody but root may change.
+const PROTECTED: [&str; 5] = [
+    "etc/scherzo",
+    "etc/scherzo/scherzo.toml",
+    "etc/scherzo/scherzo.toml.d",
+    "var/lib/scherzo",
+    "usr/libexec/scherzo-engine",
+];
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Checks the host.
+#[must_use]
+pub fn diagnose(root: &Root) -> Vec<Finding> {
+    let always = [sched_ext(root), btf(root), rivals(root), power_daemons(root), files(root)];
+    always.into_iter().chain(config(root)).chain(lockdown(root)).collect()
+}
+
+/// Checks the rights and limits of this very process, which is to be the service.
+#[must_use]
+pub fn diagnose_self(root: &Root) -> Vec<Finding> {
+    [capabilities, locked_memory].iter().filter_map(|check| check(root)).collect()
+}
+
+fn sched_ext(root: &Root) -> Finding {
+    const ID: &str = "sched-ext";
+    let release = kernel::release(root).unwrap_or_else(|_| "of unknown version".to_owned());
+    let finding = match SchedExt::read(root) {
+        Err(error) => Finding::new(ID, Severity::Error, format!("The kernel does not say what it schedules: {error}.")),
+        Ok(None) => Finding::new(
+            ID,
+            Severity::Error,
+            format!(
+                "The kernel {release} has no sched_ext. Start one built with CONFIG_SCHED_CLASS_EXT (6.12 or later)."
+            ),
+        ),
+        Ok(Some(SchedExt { ops: Some(ops), .. })) if !ops.starts_with(OWN_OPS) => Finding::new(
+            ID,
+            Severity::Error,
+            format!("Another scheduler, {ops}, is loaded. Stop what loads it; it is left alone until then."),
+        )
+        .with("ops", ops),
+        Ok(Some(SchedExt { ops: Some(ops), .. })) => {
+            Finding::new(ID, Severity::Good, format!("The scheduler {ops} is loaded.")).with("ops", ops)
+        }
+        Ok(Some(SchedExt { phase: Phase::Disabled, .. })) => {
+            Finding::new(ID, Severity::Good, format!("The kernel {release} has sched_ext, and nothing is loaded."))
+        }
+        Ok(Some(_)) => Finding::new(ID, Severity::Note, "A scheduler is being loaded or unloaded. Look again."),
+    };
+    finding.with("release", release)
+}
+
+fn config(root: &Root) -> Option<Finding> {
+    const ID: &str = "kernel-config";
+    let release = kernel::release(root).ok()?;
+    let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
+    let Some(text) = places.iter().find_map(|place| root.read(place).ok()) else {
+        return Some(Finding::new(
+            ID,
+            Severity::Note,
+            "The kernel's configuration file cannot be read, so it is not checked.",
+        ));
+    };
+    let is_on = |option: &str| text.lines().any(|line| line.strip_prefix(option) == Some("=y"));
+    let missing: Vec<_> = OPTIONS.into_iter().filter(|option| !is_on(option)).collect();
+    Some(if missing.is_empty() {
+        Finding::new(ID, Severity::Good, "The kernel is configured for sched_ext and BPF.")
+    } else {
+        let missing = missing.join(", ");
+        Finding::new(ID, Severity::Error, format!("The kernel was built without {missing}. Start another one."))
+            .with("missing", missing)
+    })
+}
+
+fn btf(root: &Root) -> Finding {
+    const ID: &str = "btf";
+    const WHAT_TO_DO: &str = "Start a kernel built with CONFIG_DEBUG_INFO_BTF.";
+    match fs::read(root.path(BTF)) {
+        Err(error) => Finding::new(
+            ID,
+            Severity::Error,
+            format!("The kernel's type information (BTF) cannot be read: {error}. {WHAT_TO_DO}"),
+        ),
+        Ok(bytes) if !bytes.starts_with(&BTF_MAGIC.to_ne_bytes()) => {
+            Finding::new(ID, Severity::Error, format!("The kernel's type information (BTF) is damaged. {WHAT_TO_DO}"))
+        }
+        Ok(_) => Finding::new(ID, Severity::Good, "The kernel has type information (BTF)."),
+    }
+}
+
+fn lockdown(root: &Root) -> Option<Finding> {
+    const ID: &str = "lockdown";
+    // Without the file there is no lockdown.
+    let text = root.read("sys/kernel/security/lockdown").ok()?;
+    let level = text.split_once('[')?.1.split_once(']')?.0.to_owned();
+    Some(if level == "confidentiality" {
+        Finding::new(
+            ID,
+            Severity::Error,
+            "Kernel lockdown is at \"confidentiality\", which forbids BPF to read kernel memory. \
+             Start with lockdown=integrity or without it.",
+        )
+        .with("level", level)
+    } else {
+        Finding::new(ID, Severity::Good, format!("Kernel lockdown ({level}) does not forbid BPF.")).with("level", level)
+    })
+}
+
+/// A unit that runs has a control group.
+fn running<const N: usize>(root: &Root, units: [&'static str; N]) -> String {
+    let is_running = |unit: &&str| root.path("sys/fs/cgroup/system.slice").join(unit).is_dir();
+    units.into_iter().filter(is_running).collect::<Vec<_>>().join(" ")
+}
+
+fn rivals(root: &Root) -> Finding {
+    const ID: &str = "rivals";
+    let units = running(root, RIVALS);
+    if units.is_empty() {
+        Finding::new(ID, Severity::Good, "No other service that loads schedulers is running.")
+    } else {
+        Finding::new(
+            ID,
+            Severity::Warning,
+            format!(
+                "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it."
+            ),
+        )
+        .with("units", units)
+    }
+}
+
+fn power_daemons(root: &Root) -> Finding {
+    const ID: &str = "power-daemons";
+    let units = running(root, POWER_DAEMONS);
+    if units.is_empty() {
+        Finding::new(
+            ID,
+            Severity::Note,
+            "Neither UPower nor a power-profiles daemon is running, so the mode does not follow battery and profile.",
+        )
+    } else {
+        Finding::new(ID, Severity::Good, format!("The mode can follow {units}.")).with("units", units)
+    }
+}
+
+fn files(root: &Root) -> Finding {
+    const ID: &str = "files";
+    let is_open = |path: &&str| fs::metadata(root.path(path)).is_ok_and(|about| about.mode() & WRITABLE_BY_OTHERS != 0);
+    let open: Vec<_> = PROTECTED.into_iter().filter(is_open).map(|path| format!("/{path}")).collect();
+    if open.is_empty() {
+        Finding::new(ID, Severity::Good, "Nobody but their owner may change Scherzo's files.")
+    } else {
+        let open = open.join(" ");
+        let text = format!("Other users may change Scherzo's files. `sudo chmod go-w {open}` stops that.");
+        Finding::new(ID, Severity::Warning, text).with("files", open)
+    }
+}
+
+fn capabilities(root: &Root) -> Option<Finding> {
+    const ID: &str = "capabilities";
+    let status = root.read("proc/self/status").ok()?;
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let held = u64::from_str_radix(held.trim(), 16).ok()?;
+    let lacks = |(_, number): &(&str, u32)| held & (1 << number) == 0;
+    let missing: Vec<_> = CAPABILITIES.into_iter().filter(lacks).map(|(name, _)| name).collect();
+    Some(if missing.is_empty() {
+        Finding::new(ID, Severity::Good, "The service has the capabilities it needs.")
+    } else {
+        let missing = missing.join(" ");
+        let text = format!(
+            "The service lacks {missing}. Reinstall its unit, and look for drop-ins with `systemctl cat scherzod`."
+        );
+        Finding::new(ID, Severity::Error, text).with("missing", missing)
+    })
+}
+
+fn locked_memory(root: &Root) -> Option<Finding> {
+    const ID: &str = "locked-memory";
+    let limits = root.read("proc/self/limits").ok()?;
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_whitespace().next()?;
+    Some(if soft == "unlimited" {
+        Finding::new(ID, Severity::Good, "The service may lock as much memory as it needs.")
+    } else {
+        let text = format!(
+            "The service may lock {soft} bytes of memory, which some kernels find too little. \
+             Its unit should say LimitMEMLOCK=infinity."
+        );
+        Finding::new(ID, Severity::Warning, text).with("bytes", soft)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::tests::tree;
+
+    fn severity(findings: &[Finding], id: &str) -> Option<Severity> {
+        findings.iter().find(|finding| finding.id == id).map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn a_good_host_has_no_complaint() {
+        let options =
+            "# x\nCONFIG_SCHED_CLASS_EXT=y\nCONFIG_BPF_SYSCALL=y\nCONFIG_BPF_JIT=y\nCONFIG_DEBUG_INFO_BTF=y\n";
+        let (dir, root) = tree(&[
+            ("proc/sys/kernel/osrelease", "6.18.1\n"),
+            ("boot/config-6.18.1", options),
+            ("sys/kernel/sched_ext/state", "disabled\n"),
+            ("sys/kernel/sched_ext/enable_seq", "0\n"),
+            ("sys/kernel/sched_ext/switch_all", "0\n"),
+            ("sys/kernel/sched_ext/nr_rejected", "0\n"),
+            ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
+            ("sys/fs/cgroup/system.slice/upower.service/cgroup.procs", "1\n"),
+            ("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n"),
+            ("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"),
+        ]);
+        fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
+        fs::write(dir.path().join(BTF), BTF_MAGIC.to_ne_bytes()).unwrap();
+        let findings = [diagnose(&root), diagnose_self(&root)].concat();
+        assert_eq!(findings.len(), 9);
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Good), "{findings:#?}");
+    }
+
+    #[test]
+    fn a_bad_host_is_told_what_to_do() {
+        let (dir, root) = tree(&[
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("boot/config-6.1.0", "CONFIG_BPF_SYSCALL=y\n# CONFIG_BPF_JIT is not set\n"),
+            ("sys/kernel/security/lockdown", "none integrity [confidentiality]\n"),
+            ("sys/fs/cgroup/system.slice/scx.service/cgroup.procs", "1\n"),
+            ("etc/scherzo/scherzo.toml", ""),
+            ("proc/self/status", "CapEff:\t0000000000000000\n"),
+            ("proc/self/limits", "Max locked memory         8388608              8388608              bytes\n"),
+        ]);
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        fs::set_permissions(dir.path().join("etc/scherzo/scherzo.toml"), open).unwrap();
+        let findings = [diagnose(&root), diagnose_self(&root)].concat();
+        for id in ["sched-ext", "kernel-config", "btf", "lockdown", "capabilities"] {
+            assert_eq!(severity(&findings, id), Some(Severity::Error), "{id}");
+        }
+        for id in ["rivals", "files", "locked-memory"] {
+            assert_eq!(severity(&findings, id), Some(Severity::Warning), "{id}");
+        }
+        assert_eq!(severity(&findings, "power-daemons"), Some(Severity::Note));
+    }
+
+    #[test]
+    fn this_very_host_can_be_looked_at() {
+        assert!(diagnose(&Root::default()).len() >= 6);
+        assert_eq!(diagnose_self(&Root::default()).len(), 2);
+    }
+}
