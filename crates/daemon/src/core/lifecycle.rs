@@ -33,11 +33,8 @@ impl State {
                 let applied = applied.clone();
                 self.become_loaded(applied);
             }
-            Phase::Loaded(_) if !self.kernel.has_ours() => {
-                // The engine is about to say more.
-                let fault = Fault::with_text(Reason::KernelError, "it gave no details");
-                self.end(Cause::Fault(fault));
-            }
+            // Why is about to be told: by the engine, or by how its process ended.
+            Phase::Loaded(_) if !self.kernel.has_ours() => self.end(Cause::Unknown),
             Phase::Draining { .. } if self.kernel_has_let_go() => self.become_idle(),
             _ => {}
         }
