@@ -1,53 +1,131 @@
-//! The English sentence for each reason. The service sends ids and arguments; clients look the sentence up here and
-//! may translate it first: `{name}` stands for the argument of that name.
+//! The sentence for each reason, event and mode. The service sends ids and arguments; clients look the sentence up here.
+//! `{name}` stands for the argument of that name.
+//!
+//! Sentences are English, until a program says with [`translate_with`] who translates them.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use crate::details::Details;
-use crate::types::{HistoryEvent, Reason};
+use crate::types::{HistoryEvent, Mode, Reason, RequestedMode};
+
+/// From English into the language of the person.
+pub type Translate = fn(&str) -> String;
+
+static TRANSLATE: OnceLock<Translate> = OnceLock::new();
+
+/// Translates from now on whatever this module says. The first call counts.
+pub fn translate_with(translate: Translate) {
+    // Two calls are a mistake that costs nothing.
+    let _ = TRANSLATE.set(translate);
+}
+
+/// A message of this module in the language of the person.
+#[must_use]
+pub fn translated(text: &'static str) -> Cow<'static, str> {
+    TRANSLATE.get().map_or(Cow::Borrowed(text), |translate| translate(text).into())
+}
+
+/// Marks a text for translation where it cannot be translated yet.
+#[must_use]
+pub const fn gettext_noop(text: &'static str) -> &'static str {
+    text
+}
+
+/// What a mode is called.
+#[must_use]
+pub const fn mode_title(mode: RequestedMode) -> &'static str {
+    match mode {
+        RequestedMode::Auto => gettext_noop("Automatic"),
+        RequestedMode::Mode(Mode::Interactive) => gettext_noop("Interactive"),
+        RequestedMode::Mode(Mode::Fifo) => gettext_noop("First Come, First Served"),
+        RequestedMode::Mode(Mode::LowPower) => gettext_noop("Low Power"),
+    }
+}
+
+/// What a mode is for, in one line.
+#[must_use]
+pub const fn mode_summary(mode: RequestedMode) -> &'static str {
+    match mode {
+        RequestedMode::Auto => gettext_noop("Follows power, programs and your settings"),
+        RequestedMode::Mode(Mode::Interactive) => gettext_noop("What you use reacts first, whatever else runs"),
+        RequestedMode::Mode(Mode::Fifo) => {
+            gettext_noop("Tasks run in the order in which they come, with the least overhead")
+        }
+        RequestedMode::Mode(Mode::LowPower) => {
+            gettext_noop("Background work shares few processor cores, the others rest")
+        }
+    }
+}
+
+/// What a power profile is called, as on desktops; others by their id.
+#[must_use]
+pub fn power_profile_title(profile: &str) -> Cow<'_, str> {
+    match profile {
+        "power-saver" => translated(gettext_noop("Power Saver")),
+        "balanced" => translated(gettext_noop("Balanced")),
+        "performance" => translated(gettext_noop("Performance")),
+        _ => Cow::Borrowed(profile),
+    }
+}
 
 /// The message of a reason, with places for its arguments.
 #[must_use]
 pub const fn template(reason: Reason) -> &'static str {
     match reason {
-        Reason::Default => "It is the default; nobody chose another mode.",
-        Reason::Choice => "It was chosen by hand.",
-        Reason::Hold => "The program {application} asked for this mode.",
-        Reason::BatteryLow => "The battery is low.",
-        Reason::PowerProfileChanged => "The power profile was changed to {profile}.",
-        Reason::OnBattery => "The computer runs on battery.",
-        Reason::PowerProfile => "It goes with the power profile {profile}.",
-        Reason::Disabled => "Scherzo is turned off.",
-        Reason::Loading => "The scheduler is being loaded.",
-        Reason::BootDelay => "The system has just started; the scheduler is loaded when someone logs in, or soon.",
-        Reason::UncleanBoots => {
-            "The system went down soon after the scheduler was loaded, twice in a row. Turn Scherzo on to try again."
+        Reason::Default => gettext_noop("It is the default; nobody chose another mode."),
+        Reason::Choice => gettext_noop("It was chosen by hand."),
+        Reason::Hold => gettext_noop("The program {application} asked for this mode."),
+        Reason::BatteryLow => gettext_noop("The battery is low."),
+        Reason::PowerProfileChanged => gettext_noop("The power profile was changed to {profile}."),
+        Reason::OnBattery => gettext_noop("The computer runs on battery."),
+        Reason::PowerProfile => gettext_noop("It goes with the power profile {profile}."),
+        Reason::Disabled => gettext_noop("Scherzo is turned off."),
+        Reason::Loading => gettext_noop("The scheduler is being loaded."),
+        Reason::BootDelay => {
+            gettext_noop("The system has just started; the scheduler is loaded when someone logs in, or soon.")
         }
-        Reason::Leftover => "The scheduler is still being unloaded.",
-        Reason::EngineKilled => "The engine was killed by signal {signal}.",
-        Reason::EngineEnded => "The engine ended by itself with code {code}.",
-        Reason::EngineMismatch => {
-            "The engine and the service are of different versions ({text}). Install them together, then restart scherzod."
+        Reason::UncleanBoots => gettext_noop(
+            "The system went down soon after the scheduler was loaded, twice in a row. Turn Scherzo on to try again.",
+        ),
+        Reason::Leftover => gettext_noop("The scheduler is still being unloaded."),
+        Reason::EngineKilled => gettext_noop("The engine was killed by signal {signal}."),
+        Reason::EngineCrashed => gettext_noop("The engine crashed with signal {signal}."),
+        Reason::EngineEnded => gettext_noop("The engine ended by itself with code {code}."),
+        Reason::EngineMismatch => gettext_noop(
+            "The engine and the service are of different versions ({text}). Install them together, then restart scherzod.",
+        ),
+        Reason::EngineMissing => gettext_noop("The engine could not be started: {text}. Reinstall Scherzo."),
+        Reason::EngineTimeout => gettext_noop("The engine did not {what} in time."),
+        Reason::KernelUnloaded => gettext_noop(
+            "Someone asked the kernel to unload the scheduler ({text}). Enable it again when you want it back.",
+        ),
+        Reason::KernelError => gettext_noop("The kernel ejected the scheduler: {text}."),
+        Reason::Stall => gettext_noop("A task waited too long, so the kernel stepped in: {text}."),
+        Reason::RtStarvation => gettext_noop(
+            "Real-time programs held the CPUs for so long that the kernel stepped in: {text}. Scherzo is back once a CPU is \
+             free.",
+        ),
+        Reason::LoadFailed => gettext_noop("The scheduler could not be loaded: {text}."),
+        Reason::Permission => gettext_noop("The service lacks rights or limits: {text}."),
+        Reason::Quarantined => gettext_noop(
+            "Scherzo {version} failed too often on Linux {kernel} and is not loaded there any more. Turn Scherzo on to \
+             try again, or start another kernel. The last failure: {cause}.",
+        ),
+        Reason::UserSpaceSilent => {
+            gettext_noop("The engine does not answer, so the kernel side schedules by itself until it does.")
         }
-        Reason::EngineMissing => "The engine could not be started: {text}. Reinstall Scherzo.",
-        Reason::EngineTimeout => "The engine did not {what} in time.",
-        Reason::KernelUnloaded => {
-            "Someone asked the kernel to unload the scheduler ({text}). Enable it again when you want it back."
-        }
-        Reason::KernelError => "The kernel ejected the scheduler: {text}.",
-        Reason::Stall => "A task waited too long, so the kernel stepped in: {text}.",
-        Reason::LoadFailed => "The scheduler could not be loaded: {text}.",
-        Reason::Permission => "The service lacks rights or limits: {text}.",
-        Reason::UserSpaceSilent => "The engine does not answer, so the kernel side schedules by itself until it does.",
-        Reason::NoSchedExt => {
-            "This kernel has no sched_ext. Start a kernel built with CONFIG_SCHED_CLASS_EXT (6.12 or later)."
-        }
-        Reason::MalformedBtf => {
+        Reason::NoSchedExt => gettext_noop(
+            "This kernel has no sched_ext. Start a kernel built with CONFIG_SCHED_CLASS_EXT (6.12 or later).",
+        ),
+        Reason::MalformedBtf => gettext_noop(
             "This kernel's type information (BTF) is malformed, so no scheduler can be loaded ({text}). \
-             Start another kernel version."
-        }
-        Reason::ForeignScheduler => {
+             Start another kernel version.",
+        ),
+        Reason::ForeignScheduler => gettext_noop(
             "Another scheduler, {ops}, is loaded and is left alone. Stop it (for example `systemctl stop scx scx_loader`), \
-             then enable Scherzo."
-        }
+             then enable Scherzo.",
+        ),
     }
 }
 
@@ -55,14 +133,17 @@ pub const fn template(reason: Reason) -> &'static str {
 #[must_use]
 pub const fn event_template(event: HistoryEvent) -> &'static str {
     match event {
-        HistoryEvent::TurnedOn => "Turned on.",
-        HistoryEvent::TurnedOff => "Turned off.",
-        HistoryEvent::Loaded => "Loaded in {mode} mode.",
-        HistoryEvent::Unloaded => "Unloaded.",
-        HistoryEvent::NotLoaded => "Could not be loaded. {why}",
-        HistoryEvent::Ejected => "Ended after {seconds} s. {why}",
-        HistoryEvent::Configured => "Settings were changed.",
-        HistoryEvent::Mode => "The mode is {mode}. {why}",
+        HistoryEvent::TurnedOn => gettext_noop("Turned on."),
+        HistoryEvent::TurnedOff => gettext_noop("Turned off."),
+        HistoryEvent::Loaded => gettext_noop("Loaded in {mode} mode."),
+        HistoryEvent::Unloaded => gettext_noop("Unloaded."),
+        HistoryEvent::NotLoaded => gettext_noop("Could not be loaded. {why}"),
+        HistoryEvent::Ejected => gettext_noop("Ended after {seconds} s. {why}"),
+        HistoryEvent::Reverted => gettext_noop("What was new ({settings}) was taken back. {why}"),
+        HistoryEvent::Quarantined => gettext_noop("No longer tried. {why}"),
+        HistoryEvent::QuarantineLifted => gettext_noop("It may be tried again."),
+        HistoryEvent::Configured => gettext_noop("Settings were changed."),
+        HistoryEvent::Mode => gettext_noop("The mode is {mode}. {why}"),
     }
 }
 
@@ -70,28 +151,67 @@ pub const fn event_template(event: HistoryEvent) -> &'static str {
 #[must_use]
 pub fn event_text(event: HistoryEvent, details: &Details) -> String {
     let reason = details.get("reason").and_then(|reason| reason.to_string().parse::<Reason>().ok());
-    let why = reason.map(|reason| text(reason, details)).unwrap_or_default();
-    fill(&event_template(event).replace("{why}", &why), details).trim_end().to_owned()
+    fill_with(&translated(event_template(event)), |name| match name {
+        "why" => Some(reason.map(|reason| text(reason, details)).unwrap_or_default()),
+        _ => argument(name, details),
+    })
+    .trim_end()
+    .to_owned()
 }
 
 /// The message with its arguments in place; an argument that is missing leaves a question mark.
 #[must_use]
 pub fn text(reason: Reason, details: &Details) -> String {
-    fill(template(reason), details)
+    fill_with(&translated(template(reason)), |name| argument(name, details))
 }
 
-/// Puts arguments into a (translated) template.
+/// A finding of `Diagnose`, which comes as an English sentence: its arguments are taken out, the rest is translated, and
+/// they are put in again. Of a sentence that nobody knows, nothing changes.
 #[must_use]
-pub fn fill(template: &str, details: &Details) -> String {
+pub fn finding_text(english: &str, details: &Details) -> String {
+    let Some(translate) = TRANSLATE.get() else { return english.to_owned() };
+    let template = template_of(english, details);
+    let translated = translate(&template);
+    if translated == template { english.to_owned() } else { fill_with(&translated, |name| argument(name, details)) }
+}
+
+/// The sentence with names in the places of its arguments, the longest first: a short one may be part of it.
+fn template_of(english: &str, details: &Details) -> String {
+    let mut values: Vec<_> = details.iter().map(|(name, value)| (value.to_string(), name)).collect();
+    values.retain(|(value, _)| !value.is_empty());
+    values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+    values.iter().fold(english.to_owned(), |text, (value, name)| text.replace(value, &format!("{{{name}}}")))
+}
+
+/// An argument as people know it.
+#[must_use]
+pub fn argument(name: &str, details: &Details) -> Option<String> {
+    let value = details.get(name)?.to_string();
+    Some(match name {
+        "mode" => value.parse().map_or(value, |mode| translated(mode_title(mode)).into_owned()),
+        "profile" => power_profile_title(&value).into_owned(),
+        "cause" => cause(&value, details),
+        _ => value.trim_end_matches('.').to_owned(),
+    })
+}
+
+/// A reason within a reason, with arguments of its own.
+fn cause(id: &str, details: &Details) -> String {
+    match id.parse() {
+        Ok(reason) if reason != Reason::Quarantined => text(reason, details).trim_end_matches('.').to_owned(),
+        _ => id.to_owned(),
+    }
+}
+
+/// Puts arguments into a (translated) template; an argument that is missing leaves a question mark.
+#[must_use]
+pub fn fill_with(template: &str, argument: impl Fn(&str) -> Option<String>) -> String {
     let mut message = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         message.push_str(before);
         let Some((name, after)) = after.split_once('}') else { break };
-        match details.get(name) {
-            Some(detail) => message.push_str(detail.to_string().trim_end_matches('.')),
-            None => message.push('?'),
-        }
+        message.push_str(argument(name).as_deref().unwrap_or("?"));
         rest = after;
     }
     message.push_str(rest);
@@ -124,7 +244,17 @@ mod tests {
             assert!(text.ends_with('.') && text.starts_with(char::is_uppercase), "{text}");
         }
         let details = Details::from([("mode".into(), "fifo".into()), ("reason".into(), "choice".into())]);
-        assert_eq!(event_text(HistoryEvent::Mode, &details), "The mode is fifo. It was chosen by hand.");
+        assert_eq!(
+            event_text(HistoryEvent::Mode, &details),
+            "The mode is First Come, First Served. It was chosen by hand."
+        );
+    }
+
+    #[test]
+    fn sentences_give_their_arguments_back() {
+        let details = Details::from([("ops".into(), "lavd_6.18.1".into()), ("release".into(), "6.18.1".into())]);
+        assert_eq!(template_of("On 6.18.1 runs lavd_6.18.1.", &details), "On {release} runs {ops}.");
+        assert_eq!(finding_text("On 6.18.1 runs lavd_6.18.1.", &details), "On 6.18.1 runs lavd_6.18.1.");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Wait times in log2 buckets: bucket 0 counts waits below 1 µs, bucket *b* those from 2^(b−1) to below 2^b µs, and
 //! the last bucket everything longer.
 
-use scherzo_wire::layout::NR_WAIT_BUCKETS;
+use std::collections::HashMap;
+
+use scherzo_wire::layout::{Class, NR_CLASSES, NR_WAIT_BUCKETS};
 
 /// Counts per bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,12 @@ impl Histogram {
         Self { counts: std::array::from_fn(|b| self.counts[b].saturating_sub(earlier.counts[b])) }
     }
 
+    /// What either counted.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self { counts: std::array::from_fn(|b| self.counts[b].saturating_add(other.counts[b])) }
+    }
+
     /// The wait that `per_mille` of all waits do not exceed, in µs, interpolated within its bucket and rounded up;
     /// 0 if nothing was counted. The last bucket has no upper bound and answers with its lower one.
     #[must_use]
@@ -49,6 +57,38 @@ impl Histogram {
             seen += count;
         }
         0
+    }
+}
+
+/// A histogram per task class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits([Histogram; NR_CLASSES]);
+
+impl Waits {
+    /// Takes what `GetWaitHistogram` answered; a class that is missing has waited for nothing.
+    #[must_use]
+    pub fn from_wire(wire: &HashMap<String, Vec<u64>>) -> Self {
+        let of =
+            |class: Class| wire.get(class.name()).map_or_else(Histogram::default, |all| Histogram::from_slice(all));
+        Self(Class::ALL.map(of))
+    }
+
+    /// The waits of a class.
+    #[must_use]
+    pub fn of(&self, class: Class) -> &Histogram {
+        &self.0[class as usize]
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self(std::array::from_fn(|class| self.0[class].since(&earlier.0[class])))
+    }
+
+    /// What either counted.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|class| self.0[class].plus(&other.0[class])))
     }
 }
 
@@ -101,6 +141,15 @@ mod tests {
     #[test]
     fn long_arrays_fold() {
         assert_eq!(Histogram::from_slice(&[1; NR_WAIT_BUCKETS + 2]).counts[NR_WAIT_BUCKETS - 1], 3);
+    }
+
+    #[test]
+    fn classes_find_their_waits() {
+        let wire = |count| HashMap::from([("batch".to_owned(), vec![0, count]), ("unheard_of".to_owned(), vec![9])]);
+        let waits = Waits::from_wire(&wire(7)).since(&Waits::from_wire(&wire(3)));
+        assert_eq!(*waits.of(Class::Batch), with(&[(1, 4)]));
+        assert_eq!(*waits.plus(&waits).of(Class::Batch), with(&[(1, 8)]));
+        assert_eq!(*waits.of(Class::Interactive), Histogram::default());
     }
 
     proptest! {

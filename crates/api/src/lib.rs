@@ -5,11 +5,13 @@
 //! - [`Error`]: every error the service replies with;
 //! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
 //! - [`SchedulerProxy`]: the typed proxy; [`Snapshot`]: all properties at one moment;
+//! - [`client`]: what a program that shows the service knows of it, kept current;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
 //! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
 
 pub mod catalogue;
+pub mod client;
 pub mod details;
 mod error;
 pub mod histogram;
@@ -24,4 +26,4 @@ pub use proxy::{
     EngineExited, EngineExitedArgs, EngineExitedStream, HoldReleased, HoldReleasedArgs, HoldReleasedStream,
     SchedulerProxy, StatsUpdated, StatsUpdatedArgs, StatsUpdatedStream,
 };
-pub use snapshot::Snapshot;
+pub use snapshot::{Setting, Snapshot};

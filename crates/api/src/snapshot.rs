@@ -1,6 +1,6 @@
 //! All properties of the service at one moment.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use zbus::fdo::PropertiesProxy;
 use zbus::names::InterfaceName;
@@ -11,6 +11,17 @@ use crate::catalogue;
 use crate::details::{self, Details};
 use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
 use crate::types::{Reason, State};
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// A number, in the unit that the setting's name ends in.
+    Number(u32),
+    /// On or off.
+    Flag(bool),
+    /// A mode.
+    Text(String),
+}
 
 /// What the service shows.
 ///
@@ -43,6 +54,8 @@ pub struct Snapshot {
     pub power_profile: String,
     /// What programs hold, the oldest first: `cookie`, `mode`, `application`, `uid`, and `reason` of one's own.
     pub holds: Vec<Details>,
+    /// Every setting by its name.
+    pub settings: BTreeMap<String, Setting>,
     /// Modes that can be asked for.
     pub modes: Vec<String>,
     /// Version of the service.
@@ -84,6 +97,7 @@ impl Snapshot {
             on_battery: flag(take("OnBattery")),
             power_profile: text(take("PowerProfile")),
             holds: take("Holds").map(holds).unwrap_or_default(),
+            settings: take("Settings").map(settings).unwrap_or_default(),
             modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
             version: text(take("Version")),
         }
@@ -113,6 +127,18 @@ fn holds(value: OwnedVariant) -> Vec<Details> {
     wires.iter().map(details::from_wire).collect()
 }
 
+/// Values of types that no setting has are left out.
+fn settings(value: OwnedVariant) -> BTreeMap<String, Setting> {
+    let wire = HashMap::<String, OwnedVariant>::try_from(value).unwrap_or_default();
+    let setting = |value: &Variant<'_>| match value {
+        Variant::U32(number) => Some(Setting::Number(*number)),
+        Variant::Bool(flag) => Some(Setting::Flag(*flag)),
+        Variant::Str(text) => Some(Setting::Text(text.to_string())),
+        _ => None,
+    };
+    wire.iter().filter_map(|(key, value)| Some((key.clone(), setting(value)?))).collect()
+}
+
 fn flag(value: Option<OwnedVariant>) -> bool {
     value.is_some_and(|value| matches!(&*value, Variant::Bool(true)))
 }
@@ -133,10 +159,15 @@ mod tests {
             ("Reason".to_owned(), string("foreign-scheduler")),
             ("ReasonArgs".to_owned(), OwnedVariant::from(args)),
             ("Enabled".to_owned(), OwnedVariant::from(true)),
+            (
+                "Settings".to_owned(),
+                OwnedVariant::from(HashMap::from([("boot_delay_s".to_owned(), OwnedVariant::from(30u32))])),
+            ),
         ]));
         assert_eq!((snapshot.known_state(), snapshot.enabled), (Some(State::Foreign), true));
         assert!(snapshot.why().contains("lavd"), "{}", snapshot.why());
         assert_eq!(snapshot.mode, "");
+        assert_eq!(snapshot.settings["boot_delay_s"], Setting::Number(30));
     }
 
     #[test]

@@ -103,6 +103,8 @@ named! {
         Leftover = "leftover",
         /// The engine was killed by the signal `signal`.
         EngineKilled = "engine-killed",
+        /// The engine crashed, with the signal `signal`.
+        EngineCrashed = "engine-crashed",
         /// The engine ended by itself with exit code `code`.
         EngineEnded = "engine-ended",
         /// The engine and the service do not understand each other: `text`.
@@ -117,10 +119,15 @@ named! {
         KernelError = "kernel-error",
         /// A task waited too long and the kernel stepped in: `text`.
         Stall = "stall",
+        /// Real-time programs held CPUs for so long that the kernel stepped in: `text`.
+        RtStarvation = "rt-starvation",
         /// Loading failed: `text`.
         LoadFailed = "load-failed",
         /// Rights or limits are missing: `text`.
         Permission = "permission",
+        /// `version` of Scherzo failed too often on the kernel `kernel`, lastly because of `cause`, whose arguments are
+        /// there too.
+        Quarantined = "quarantined",
         /// User space does not answer.
         UserSpaceSilent = "user-space-silent",
         /// The kernel has no sched_ext.
@@ -147,6 +154,12 @@ named! {
         NotLoaded = "not-loaded",
         /// It ended by itself after `seconds`, because of `reason`.
         Ejected = "ejected",
+        /// The scheduler failed soon after `settings` were changed, because of `reason`; those of before are back.
+        Reverted = "reverted",
+        /// It failed too often and is no longer tried: `kernel`, `version`, `cause` and its arguments.
+        Quarantined = "quarantined",
+        /// It may be tried again: someone asked, or kernel or version have changed.
+        QuarantineLifted = "quarantine-lifted",
         /// Settings were changed, by the user `uid` or in a file.
         Configured = "configured",
         /// The mode is `mode` from now on, because of `reason`.

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -20,6 +21,8 @@ use crate::work::{Calibration, work};
 
 /// One unit of a hog's work. A constant, so that throughput does not depend on calibration.
 const HOG_UNIT_ITERATIONS: u64 = 8_192;
+/// How long a thread of the half load works, and then sleeps.
+const TURN_US: std::ops::RangeInclusive<u64> = 4_000..=12_000;
 const FORKERS_PER_CPU: usize = 2;
 /// Work of one task of the fork storm.
 const TASK_US: std::ops::RangeInclusive<u64> = 500..=3_000;
@@ -37,6 +40,8 @@ pub(crate) enum Load {
     Idle,
     /// CPU hogs
     Hogs,
+    /// One thread per CPU that works and sleeps in turns, 4 to 12 ms each: half of what the machine can do
+    Half,
     /// Two loops per CPU of fork, exec, touching 512 KiB and working for 0.5 to 3 ms
     Fork,
     /// One pair per CPU that hands a byte to and fro through pipes
@@ -48,7 +53,7 @@ impl Load {
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Idle => "no load",
-            Self::Hogs => "units of work/s",
+            Self::Hogs | Self::Half => "units of work/s",
             Self::Fork => "tasks/s",
             Self::Pipe => "round trips/s",
         }
@@ -143,6 +148,10 @@ pub(crate) fn serve(options: &Options) -> Result<()> {
     let counters = match options.load {
         Load::Idle => Vec::new(),
         Load::Hogs => start_threads(nr_cpus * options.hogs_per_cpu as usize, |_, count| hog(count))?,
+        Load::Half => start_threads(nr_cpus, {
+            let options = *options;
+            move |nth, count| half_hog(options.calibration, options.seed.wrapping_add(nth as u64), count)
+        })?,
         Load::Fork => start_threads(nr_cpus * FORKERS_PER_CPU, {
             let options = *options;
             move |nth, count| forker(options.calibration, options.seed.wrapping_add(nth as u64), count)
@@ -174,6 +183,19 @@ fn hog(count: &AtomicU64) {
     loop {
         work(HOG_UNIT_ITERATIONS);
         count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts in the same units as a hog.
+fn half_hog(calibration: Calibration, seed: u64, count: &AtomicU64) {
+    let mut rng = Rng::with_seed(seed);
+    loop {
+        let nr_units = calibration.iterations(rng.u64(TURN_US)) / HOG_UNIT_ITERATIONS;
+        for _ in 0..nr_units {
+            work(HOG_UNIT_ITERATIONS);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        thread::sleep(Duration::from_micros(rng.u64(TURN_US)));
     }
 }
 

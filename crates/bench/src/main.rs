@@ -5,6 +5,8 @@
 //! - three *timer* threads sleep for 2.5 to 7.5 ms and then work for 200 µs;
 //! - one *pipe* thread is woken by another one that sleeps likewise.
 //!
+//! Or, instead of these, one *audio* thread that works for 1 ms every 5 ms, and counts as a timer thread.
+//!
 //! The load is a process of its own ([`background`]) that ends when the probe does, however that comes about. Its
 //! throughput, context switches, interrupts and idle time are counted over the same window as the latencies.
 
@@ -59,6 +61,9 @@ struct Probe {
     /// Run the probe's threads as SCHED_FIFO: the least latency that any scheduler can give
     #[arg(long)]
     rt: bool,
+    /// Run one thread that works for 1 ms every 5 ms, as one that plays audio, instead of the usual ones
+    #[arg(long)]
+    audio: bool,
     /// Loop iterations per µs of work, instead of measuring them; for comparing runs
     #[arg(long, value_name = "N")]
     calibration: Option<Calibration>,
@@ -110,7 +115,11 @@ fn measure(options: &Probe) -> Result<Report> {
     // Threads inherit both from here; the load, already started, has neither.
     probe::become_prompt(options.rt)?;
     let window = Window::start(options.warmup, options.seconds);
-    let threads = probe::Threads::start(window, calibration, options.seed)?;
+    let threads = if options.audio {
+        probe::Threads::start_audio(window, calibration)?
+    } else {
+        probe::Threads::start(window, calibration, options.seed)?
+    };
 
     clock::sleep_until(window.begin_ns);
     let (work_before, counters_before) = (background.work_done()?, Counters::read()?);

@@ -19,6 +19,9 @@ const MIN_PAUSE_NS: u64 = 2_500_000;
 const MAX_PAUSE_NS: u64 = 7_500_000;
 /// What a timer thread does once awake.
 const WORK_US: u64 = 200;
+/// An audio thread fills a buffer so often, and works so long on it.
+const AUDIO_PERIOD_NS: u64 = 5_000_000;
+const AUDIO_WORK_US: u64 = 1_000;
 const RT_PRIORITY: u8 = 50;
 
 /// What was measured, in ns, in no particular order.
@@ -50,6 +53,10 @@ pub(crate) fn become_prompt(rt: bool) -> Result<()> {
 /// The probe while it runs.
 pub(crate) struct Threads {
     timers: Vec<JoinHandle<SamplesNs>>,
+    pipe: Option<Pipe>,
+}
+
+struct Pipe {
     writer: JoinHandle<io::Result<()>>,
     reader: JoinHandle<io::Result<SamplesNs>>,
 }
@@ -65,11 +72,20 @@ impl Threads {
             .collect::<io::Result<_>>()?;
         let (reading_end, writing_end) = io::pipe()?;
         let pauses = Pauses::new(window, seed.wrapping_mul(1_000).wrapping_add(NR_TIMER_THREADS));
-        Ok(Self {
-            timers,
+        let pipe = Pipe {
             writer: named("writer").spawn(move || writer_thread(pauses, writing_end))?,
             reader: named("reader").spawn(move || reader_thread(window, reading_end))?,
-        })
+        };
+        Ok(Self { timers, pipe: Some(pipe) })
+    }
+
+    /// Instead of the others one thread that must be punctual, as one that plays audio.
+    pub(crate) fn start_audio(window: Window, calibration: Calibration) -> Result<Self> {
+        let work_iterations = calibration.iterations(AUDIO_WORK_US);
+        let first_ns = now_ns() + AUDIO_PERIOD_NS;
+        let periods = (first_ns..window.end_ns).step_by(AUDIO_PERIOD_NS as usize);
+        let audio = named("audio").spawn(move || timer_thread(window, periods, work_iterations))?;
+        Ok(Self { timers: vec![audio], pipe: None })
     }
 
     /// Waits for the window to end.
@@ -80,8 +96,10 @@ impl Threads {
             all.timer_wake.extend(samples.timer_wake);
             all.work_done.extend(samples.work_done);
         }
-        self.writer.join().map_err(|_| anyhow!("the writer thread panicked"))??;
-        all.pipe_wake = self.reader.join().map_err(|_| anyhow!("the reader thread panicked"))??.pipe_wake;
+        if let Some(Pipe { writer, reader }) = self.pipe {
+            writer.join().map_err(|_| anyhow!("the writer thread panicked"))??;
+            all.pipe_wake = reader.join().map_err(|_| anyhow!("the reader thread panicked"))??.pipe_wake;
+        }
         Ok(all)
     }
 }
@@ -111,9 +129,9 @@ impl Iterator for Pauses {
     }
 }
 
-fn timer_thread(window: Window, pauses: Pauses, work_iterations: u64) -> SamplesNs {
+fn timer_thread(window: Window, times_ns: impl Iterator<Item = u64>, work_iterations: u64) -> SamplesNs {
     let mut samples = SamplesNs { timer_wake: room(window), work_done: room(window), pipe_wake: Vec::new() };
-    for at_ns in pauses {
+    for at_ns in times_ns {
         sleep_until(at_ns);
         let woken_ns = now_ns();
         work(work_iterations);
@@ -171,6 +189,14 @@ mod tests {
         assert!((30..=360).contains(&samples.timer_wake.len()), "{}", samples.timer_wake.len());
         assert!((10..=120).contains(&samples.pipe_wake.len()), "{}", samples.pipe_wake.len());
         assert!(samples.timer_wake.iter().zip(&samples.work_done).all(|(wake, done)| wake <= done));
+    }
+
+    #[test]
+    fn an_audio_thread_keeps_its_period() {
+        let window = Window { begin_ns: now_ns() + 20_000_000, end_ns: now_ns() + 320_000_000 };
+        let samples = Threads::start_audio(window, "1".parse().unwrap()).unwrap().join().unwrap();
+        assert!((55..=61).contains(&samples.timer_wake.len()), "{}", samples.timer_wake.len());
+        assert!(samples.pipe_wake.is_empty());
     }
 
     #[test]

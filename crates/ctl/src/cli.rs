@@ -14,7 +14,7 @@ Examples:
   scherzoctl preemption off            interactive tasks wait for the end of a slice
   scherzoctl run --mode fifo -- make   hold a mode while a command runs
   scherzoctl stats --format openmetrics > /var/lib/prometheus/node-exporter/scherzo.prom
-  scherzoctl monitor                   one line per second, until Ctrl-C
+  scherzoctl monitor                   what happens, second by second, until Ctrl-C
   scherzoctl --json stats | jq .stats.nr_switches
 
 Exit codes:
@@ -92,6 +92,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: Option<ConfigAction>,
     },
+    /// Show or change which applications decide the mode while they run
+    ///
+    /// Rules are kept in ~/.config/scherzo/applications.toml, and for everyone in /etc/scherzo/applications.toml. They
+    /// are followed while `scherzoctl applications watch` runs in the session:
+    /// `systemctl --user enable --now scherzo-applications`.
+    Applications {
+        #[command(subcommand)]
+        action: Option<ApplicationsAction>,
+    },
     /// Look for what is wrong, and say what to do; works without the service, too
     Doctor,
     /// Print what has happened, the newest last
@@ -100,7 +109,7 @@ pub(crate) enum Command {
         #[arg(default_value_t = 20)]
         entries: u32,
     },
-    /// Print one line per second, until Ctrl-C
+    /// Show what happens, second by second, until Ctrl-C: a picture in a terminal, else a line per second
     Monitor,
 }
 
@@ -117,6 +126,28 @@ pub(crate) enum ConfigAction {
         key: String,
         /// Its new value
         value: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApplicationsAction {
+    /// Make a rule of your own
+    Set {
+        /// A desktop id such as org.gnome.Builder, or the absolute path of an executable
+        application: String,
+        /// interactive, fifo or low-power; auto sets a rule of the administrator's aside
+        mode: String,
+    },
+    /// Remove a rule of your own
+    Unset {
+        /// The desktop id or path
+        application: String,
+    },
+    /// Follow the rules until Ctrl-C; a service of the session does this
+    Watch {
+        /// Take the applications of this control group
+        #[arg(long, hide = true)]
+        slice: Option<PathBuf>,
     },
 }
 

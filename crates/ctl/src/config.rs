@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value, json};
 use zbus::{OwnedVariant, Variant};
 
@@ -43,7 +44,13 @@ fn show(output: &Output, settings: &BTreeMap<String, Value>) {
 fn show_one(output: &Output, settings: &BTreeMap<String, Value>, key: &str) -> Result<(), Failure> {
     let Some(value) = settings.get(key) else {
         let known: Vec<_> = settings.keys().map(String::as_str).collect();
-        return Err(Failure::new(USAGE, format!("There is no setting {key:?}. There are {}.", known.join(", "))));
+        return Err(Failure::new(
+            USAGE,
+            fill(
+                &gettext("There is no setting \"{key}\". There are {known}."),
+                &[("key", &key), ("known", &known.join(", "))],
+            ),
+        ));
     };
     if output.json {
         output::document(Map::from_iter([(key.to_owned(), value.clone())]));

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use scherzo_api::Error;
+use scherzo_i18n::{gettext, known};
+use scherzo_rules::Problem;
 
 pub(crate) const FAILURE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
@@ -33,7 +35,10 @@ impl Failure {
     }
 
     pub(crate) fn unreachable() -> Self {
-        Self::new(UNREACHABLE, "The Scherzo service is not running. Start it with `sudo systemctl start scherzod`.")
+        Self::new(
+            UNREACHABLE,
+            gettext("The Scherzo service is not running. Start it with `sudo systemctl start scherzod`."),
+        )
     }
 
     pub(crate) fn sentence(&self) -> Option<&str> {
@@ -63,7 +68,15 @@ impl From<Error> for Failure {
             Error::LoadFailed(_) => LOAD_FAILED,
             Error::Busy(_) => BUSY,
         };
-        Self::new(code, error.to_string())
+        // Those of the service's sentences that never vary are known to translators.
+        Self::new(code, known(&error.to_string()))
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let code = if matches!(problem, Problem::Usage(_)) { USAGE } else { FAILURE };
+        Self::new(code, problem.to_string())
     }
 }
 

@@ -5,14 +5,22 @@ use std::path::Path;
 
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
+use scherzo_i18n::{fill, gettext};
 
 use crate::cli::Options;
 use crate::failure::{FAILURE, Failure};
 
 /// Writes all of them into a directory.
 pub(crate) fn write(directory: &Path) -> Result<(), Failure> {
-    try_write(directory)
-        .map_err(|error| Failure::new(FAILURE, format!("Cannot write into {}: {error}.", directory.display())))
+    try_write(directory).map_err(|error| {
+        Failure::new(
+            FAILURE,
+            fill(
+                &gettext("Cannot write into {directory}: {error}."),
+                &[("directory", &directory.display()), ("error", &error)],
+            ),
+        )
+    })
 }
 
 fn try_write(directory: &Path) -> io::Result<()> {

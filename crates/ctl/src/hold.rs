@@ -10,6 +10,7 @@ use std::process::{ExitCode, ExitStatus};
 use futures_util::StreamExt;
 use scherzo_api::names::BUS_NAME;
 use scherzo_api::{HoldReleasedStream, SchedulerProxy};
+use scherzo_i18n::{fill, gettext};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
@@ -76,7 +77,10 @@ async fn accompany(held: &mut Option<Held>, command: &[OsString]) -> Result<Exit
         Ok(child) => child,
         Err(error) => {
             let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
-            return Err(Failure::new(code, format!("Cannot run {}: {error}.", program.display())));
+            return Err(Failure::new(
+                code,
+                fill(&gettext("Cannot run {program}: {error}."), &[("program", &program.display()), ("error", &error)]),
+            ));
         }
     };
     loop {
@@ -148,7 +152,7 @@ impl Held {
         loop {
             tokio::select! {
                 Some(_) = self.released.next() => {
-                    eprintln!("scherzoctl: The hold was released, because someone chose a mode.");
+                    eprintln!("scherzoctl: {}", gettext("The hold was released, because someone chose a mode."));
                     return Ok(());
                 }
                 Some(owner) = self.owners.next() => {

@@ -1,5 +1,6 @@
 //! `scherzoctl`, the command line of Scherzo: a client of the D-Bus service and nothing else.
 
+mod applications;
 mod cli;
 mod client;
 mod config;
@@ -11,6 +12,7 @@ mod hold;
 mod monitor;
 mod openmetrics;
 mod output;
+mod screen;
 mod stats;
 mod status;
 
@@ -25,6 +27,9 @@ use output::Output;
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if !options.json {
+        scherzo_i18n::init();
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::new(failure::FAILURE, error.to_string()).report(),
@@ -46,6 +51,9 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Command::Doctor = &options.command {
         return doctor::run(options.session, &output).await.map(|()| ExitCode::SUCCESS);
     }
+    if let Command::Applications { action } = &options.command {
+        return applications::run(options.session, &output, action.as_ref()).await.map(|()| ExitCode::SUCCESS);
+    }
     let client = Client::connect(options.session).await?;
     if let Command::Hold(hold) = &options.command {
         return hold::hold(&client, hold).await;
@@ -56,7 +64,11 @@ async fn run(options: &Options) -> Result<ExitCode, Failure> {
 async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
     match command {
         // They have ways of their own.
-        Command::Run(_) | Command::Hold(_) | Command::Doctor | Command::Generate { .. } => Ok(()),
+        Command::Run(_)
+        | Command::Hold(_)
+        | Command::Applications { .. }
+        | Command::Doctor
+        | Command::Generate { .. } => Ok(()),
         Command::Status => status::show(client, output).await,
         Command::Enable => {
             client.scheduler().await?.set_enabled(true).await?;

@@ -1,69 +1,68 @@
-//! `scherzoctl monitor`: the service's own statistics signal, once per second.
+//! `scherzoctl monitor`: the service's own statistics signal, once per second; a picture in a terminal, lines elsewhere.
 
 use std::collections::HashMap;
 
 use futures_util::StreamExt;
 use scherzo_api::histogram::Histogram;
-use scherzo_api::names::BUS_NAME;
+use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
 use scherzo_api::stats::Stats;
 use scherzo_api::{SchedulerProxy, Snapshot};
+use scherzo_i18n::{gettext, gettext_noop};
 use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
-use zbus::fdo::DBusProxy;
+use tokio::signal::unix::{SignalKind, signal};
+use unicode_width::UnicodeWidthStr;
+use zbus::fdo::{DBusProxy, PropertiesProxy};
 
 use crate::client::Client;
-use crate::failure::Failure;
-use crate::output::{self, Output};
+use crate::failure::{FAILURE, Failure};
+use crate::output::{self, Output, left, right};
+use crate::screen::{Screen, picture};
 use crate::stats::{micros, numbers};
+use crate::status;
 
-/// Lines between two headings: a screenful.
+/// Classes whose waits people ask about; the others are few.
+const SHOWN: [Class; 2] = [Class::Interactive, Class::Batch];
+/// Lines between two headings.
 const HEADING_EVERY: usize = 22;
 
 pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::new(FAILURE, error.to_string()))?;
     let mut shown = client.snapshot().await?;
     let scheduler = client.scheduler().await?;
     let mut updates = scheduler.receive_stats_updated().await?;
-    let mut changes = SchedulerProxy::new(&client.bus).await?.receive_state_changed().await;
+    let properties = PropertiesProxy::builder(&client.bus).destination(BUS_NAME).path(OBJECT_PATH).build().await?;
+    let mut changes = properties.receive_properties_changed().await?;
     let mut owners = DBusProxy::new(&client.bus).await?.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
     scheduler.subscribe().await?;
-    let mut view = View::default();
-    tell_state(output, &shown);
+    let mut view = View::open(output);
+    view.tell_state(output, &shown);
     loop {
         tokio::select! {
             Some(update) = updates.next() => {
                 let stats = Stats::from_wire(update.args()?.stats());
                 let waits = histograms(&scheduler).await;
-                view.update(output, &shown, stats, waits);
+                view.update(&shown, stats, waits);
             }
             Some(_) = changes.next() => {
                 let now = Snapshot::read(&client.bus).await.unwrap_or_default();
                 if now.state != shown.state {
-                    tell_state(output, &now);
-                    view = View::default();
+                    view.forget();
+                    view.tell_state(output, &now);
                 }
                 shown = now;
             }
             Some(owner) = owners.next() => {
+                view.forget();
                 if owner.args()?.new_owner().is_none() {
-                    output::line("The service has ended; waiting for it to return.");
-                    view = View::default();
+                    view.tell_end();
                 } else {
                     scheduler.subscribe().await?;
                 }
             }
             _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
         }
-    }
-}
-
-fn tell_state(output: &Output, now: &Snapshot) {
-    if output.json {
-        output::document(Map::from_iter([
-            ("state".to_owned(), json!(now.state)),
-            ("reason".to_owned(), json!(now.reason)),
-        ]));
-    } else {
-        output::line(&format!("{}: {}", output.mark(now.known_state(), &now.state), now.why()));
     }
 }
 
@@ -75,46 +74,126 @@ async fn histograms(scheduler: &SchedulerProxy<'_>) -> Waits {
     wire.into_iter().map(|(class, counts)| (class, Histogram::from_slice(&counts))).collect()
 }
 
+/// How it is shown.
+enum Display {
+    Documents,
+    /// So many lines since the last heading.
+    Lines(usize),
+    Screen(Screen),
+}
+
 /// The last second, from two readings.
-#[derive(Default)]
 struct View {
+    display: Display,
     earlier: Option<(Stats, Waits)>,
-    nr_lines: usize,
 }
 
 impl View {
-    fn update(&mut self, output: &Output, shown: &Snapshot, stats: Stats, waits: Waits) {
+    fn open(output: &Output) -> Self {
+        let display = match output {
+            Output { json: true, .. } => Display::Documents,
+            Output { can_redraw: true, .. } => Display::Screen(Screen::open()),
+            Output { .. } => Display::Lines(0),
+        };
+        Self { display, earlier: None }
+    }
+
+    /// What comes next is not to be compared with what came before.
+    fn forget(&mut self) {
+        self.earlier = None;
+        if let Display::Lines(nr_lines) = &mut self.display {
+            *nr_lines = 0;
+        }
+    }
+
+    fn tell_state(&self, output: &Output, now: &Snapshot) {
+        match &self.display {
+            Display::Documents => output::document(Map::from_iter([
+                ("state".to_owned(), json!(now.state)),
+                ("reason".to_owned(), json!(now.reason)),
+            ])),
+            Display::Lines(_) => {
+                let state = output.mark(now.known_state(), &format!("*{}*", now.state));
+                output::line(&format!("{state}: {}", now.why()));
+            }
+            Display::Screen(screen) => screen.draw(&picture(&status::plain(now), now, None)),
+        }
+    }
+
+    fn tell_end(&self) {
+        let ended = gettext("The service has ended; waiting for it to return.");
+        match &self.display {
+            // Its state is told when it is back.
+            Display::Documents => {}
+            Display::Lines(_) => output::line(&ended),
+            Display::Screen(screen) => screen.draw(&picture(&ended, &Snapshot::default(), None)),
+        }
+    }
+
+    fn update(&mut self, shown: &Snapshot, stats: Stats, waits: Waits) {
         if let Some((before, waited)) = &self.earlier
             && stats.uptime_ns > before.uptime_ns
         {
             let second = Second::between(before, &stats, waited, &waits);
-            if output.json {
-                output::document(second.document(shown, &stats));
-            } else {
-                if self.nr_lines.is_multiple_of(HEADING_EVERY) {
-                    output::line(HEADING);
+            match &mut self.display {
+                Display::Documents => output::document(second.document(shown, &stats)),
+                Display::Lines(nr_lines) => {
+                    if nr_lines.is_multiple_of(HEADING_EVERY) {
+                        output::line(&heading());
+                    }
+                    output::line(&second.line(shown));
+                    *nr_lines += 1;
                 }
-                output::line(&second.line(shown));
+                Display::Screen(screen) => screen.draw(&picture(&status::plain(shown), shown, Some(&second))),
             }
-            self.nr_lines += 1;
         }
         self.earlier = Some((stats, waits));
     }
 }
 
-const HEADING: &str =
-    "mode          running  switches/s  user %  idle/s  wait p99: interactive    batch  engine CPU  faults";
+/// Headings of the columns, the first on the left, with their least width.
+const COLUMNS: [(&str, usize); 9] = [
+    (gettext_noop("mode"), 12),
+    // Translators: heading of a column: how many tasks run.
+    (gettext_noop("running"), 7),
+    // Translators: heading of a column: switches from task to task per second.
+    (gettext_noop("switches/s"), 10),
+    // Translators: heading of a column: share of decisions made by user space.
+    (gettext_noop("user %"), 6),
+    // Translators: heading of a column: how often a CPU became idle per second.
+    (gettext_noop("idle/s"), 6),
+    // Translators: heading of a column: 99th percentile of the time that interactive tasks waited.
+    (gettext_noop("wait p99: interactive"), 21),
+    // Translators: heading of a column: 99th percentile of the time that batch tasks waited.
+    (gettext_noop("batch"), 7),
+    // Translators: heading of a column: share of a CPU that the engine takes itself.
+    (gettext_noop("engine CPU"), 10),
+    // Translators: heading of a column: page faults.
+    (gettext_noop("faults"), 6),
+];
 
-#[derive(Debug, PartialEq)]
-struct Second {
-    nr_running: u64,
-    switches_per_s: f64,
-    user_share: f64,
-    idle_entries_per_s: f64,
-    wait_interactive_p99_us: u64,
-    wait_batch_p99_us: u64,
-    engine_cpu_share: f64,
-    nr_page_faults: u64,
+fn heading() -> String {
+    row(&COLUMNS.map(|(heading, _)| gettext(heading)))
+}
+
+fn row(cells: &[String; COLUMNS.len()]) -> String {
+    let widths = COLUMNS.map(|(heading, least)| gettext(heading).width().max(least));
+    let mut cells = cells.iter().zip(widths);
+    let first = cells.next().map(|(cell, width)| left(cell, width));
+    first.into_iter().chain(cells.map(|(cell, width)| right(cell, width))).collect::<Vec<_>>().join("  ")
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Second {
+    pub(crate) nr_running: u64,
+    pub(crate) switches_per_s: f64,
+    pub(crate) user_share: f64,
+    pub(crate) idle_entries_per_s: f64,
+    /// What was waited in this second.
+    pub(crate) waits: Vec<(Class, Histogram)>,
+    pub(crate) engine_cpu_share: f64,
+    /// Since the scheduler was loaded.
+    pub(crate) nr_page_faults: u64,
 }
 
 impl Second {
@@ -122,35 +201,38 @@ impl Second {
         let seconds = (now.uptime_ns - before.uptime_ns) as f64 / 1e9;
         let rate = |read: fn(&Stats) -> u64| read(now).saturating_sub(read(before)) as f64 / seconds;
         let contended = rate(|stats| stats.nr_contended_batch);
-        let p99 = |class: Class| {
-            let earlier = waited.get(class.name()).copied().unwrap_or_default();
-            waits.get(class.name()).map_or(0, |histogram| histogram.since(&earlier).percentile_us(990))
+        let in_between = |class: Class| {
+            let all = |waits: &Waits| waits.get(class.name()).copied().unwrap_or_default();
+            (class, all(waits).since(&all(waited)))
         };
         Self {
             nr_running: now.nr_running,
             switches_per_s: rate(|stats| stats.nr_switches),
             user_share: if contended > 0.0 { (rate(|stats| stats.nr_handed_batch) / contended).min(1.0) } else { 1.0 },
             idle_entries_per_s: rate(|stats| stats.nr_idle_entries),
-            wait_interactive_p99_us: p99(Class::Interactive),
-            wait_batch_p99_us: p99(Class::Batch),
+            waits: SHOWN.map(in_between).to_vec(),
             engine_cpu_share: rate(|stats| stats.engine_cpu_ns) / 1e9,
             nr_page_faults: now.nr_page_faults,
         }
     }
 
+    fn p99_us(&self, class: Class) -> u64 {
+        let found = self.waits.iter().find(|(known, _)| *known == class);
+        found.map_or(0, |(_, histogram)| histogram.percentile_us(990))
+    }
+
     fn line(&self, shown: &Snapshot) -> String {
-        format!(
-            "{:12}  {:>7}  {:>10.0}  {:>6.1}  {:>6.0}  {:>21}  {:>7}  {:>8.2} %  {:>6}",
-            shown.mode,
-            self.nr_running,
-            self.switches_per_s,
-            self.user_share * 100.0,
-            self.idle_entries_per_s,
-            micros(self.wait_interactive_p99_us),
-            micros(self.wait_batch_p99_us),
-            self.engine_cpu_share * 100.0,
-            self.nr_page_faults,
-        )
+        row(&[
+            shown.mode.clone(),
+            self.nr_running.to_string(),
+            format!("{:.0}", self.switches_per_s),
+            format!("{:.1}", self.user_share * 100.0),
+            format!("{:.0}", self.idle_entries_per_s),
+            micros(self.p99_us(Class::Interactive)),
+            micros(self.p99_us(Class::Batch)),
+            format!("{:.2} %", self.engine_cpu_share * 100.0),
+            self.nr_page_faults.to_string(),
+        ])
     }
 
     fn document(&self, shown: &Snapshot, stats: &Stats) -> Map<String, Value> {
@@ -158,8 +240,8 @@ impl Second {
             "switches_per_s": self.switches_per_s,
             "user_share": self.user_share,
             "idle_entries_per_s": self.idle_entries_per_s,
-            "wait_interactive_p99_us": self.wait_interactive_p99_us,
-            "wait_batch_p99_us": self.wait_batch_p99_us,
+            "wait_interactive_p99_us": self.p99_us(Class::Interactive),
+            "wait_batch_p99_us": self.p99_us(Class::Batch),
             "engine_cpu_share": self.engine_cpu_share,
         });
         Map::from_iter([
@@ -195,8 +277,8 @@ mod tests {
         assert!((second.switches_per_s - 200.0).abs() < 1e-9);
         assert!((second.engine_cpu_share - 0.01).abs() < 1e-9);
         assert!((second.user_share - 0.9).abs() < 1e-9);
-        assert_eq!(second.wait_interactive_p99_us, 16);
-        assert_eq!(second.wait_batch_p99_us, 0);
+        assert_eq!(second.p99_us(Class::Interactive), 16);
+        assert_eq!(second.p99_us(Class::Batch), 0);
     }
 
     #[test]
@@ -208,6 +290,6 @@ mod tests {
             &Waits::new(),
         );
         let line = second.line(&Snapshot { mode: "interactive".into(), ..Snapshot::default() });
-        assert_eq!(line.chars().count(), HEADING.chars().count());
+        assert_eq!(line.chars().count(), heading().chars().count());
     }
 }

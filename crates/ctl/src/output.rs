@@ -4,31 +4,54 @@ use std::io::{self, IsTerminal, Write};
 
 use scherzo_api::types::State;
 use serde_json::{Map, Value};
+use unicode_width::UnicodeWidthStr;
 
 /// Version of every JSON document; grows when a field changes its meaning, not when one is added.
 const SCHEMA: u64 = 1;
 
 pub(crate) struct Output {
     pub(crate) json: bool,
+    /// A person looks, on a terminal whose cursor can be moved.
+    pub(crate) can_redraw: bool,
     colour: bool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { json, colour: !json && !unwanted && io::stdout().is_terminal() }
+        let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
+        let can_redraw = !json && !is_dumb && io::stdout().is_terminal();
+        Self { json, can_redraw, colour: can_redraw && !unwanted }
     }
 
-    /// Marks a word by how well things are; the word says it too.
-    pub(crate) fn mark(&self, state: Option<State>, word: &str) -> String {
+    /// Gives the part of a sentence that stands between `*` the colour of how well things are; the words say it too.
+    pub(crate) fn mark(&self, state: Option<State>, sentence: &str) -> String {
         let colour = match state {
             Some(State::Running) => "32",
             Some(State::Degraded | State::Starting | State::Fallback) => "33",
             Some(State::Unsupported | State::Foreign) => "31",
-            Some(State::Stopped) | None => return word.to_owned(),
+            Some(State::Stopped) | None => return sentence.replace('*', ""),
         };
-        if self.colour { format!("\x1b[{colour}m{word}\x1b[0m") } else { word.to_owned() }
+        if !self.colour {
+            return sentence.replace('*', "");
+        }
+        sentence.replacen('*', &format!("\x1b[{colour}m"), 1).replacen('*', "\x1b[0m", 1)
     }
+}
+
+/// Fills a cell to `width` columns of the terminal, text on the left.
+pub(crate) fn left(text: &str, width: usize) -> String {
+    format!("{text}{}", filler(text, width))
+}
+
+/// As [`left`], text on the right.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    format!("{}{text}", filler(text, width))
+}
+
+/// Letters of some scripts are two columns wide, so `format!` cannot do it.
+fn filler(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(text.width()))
 }
 
 /// Prints a line. A reader that has gone, such as `head`, is no failure.
@@ -45,4 +68,24 @@ pub(crate) fn text(text: &str) {
 pub(crate) fn document(mut fields: Map<String, Value>) {
     fields.insert("schema".to_owned(), SCHEMA.into());
     line(&Value::Object(fields).to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_as_wide_as_they_look() {
+        assert_eq!(left("ab", 4), "ab  ");
+        assert_eq!(right("理由", 6), "  理由");
+        assert_eq!(right("too long", 3), "too long");
+    }
+
+    #[test]
+    fn the_marked_part_has_the_colour() {
+        let plain = Output { json: false, can_redraw: false, colour: false };
+        assert_eq!(plain.mark(Some(State::Running), "It *runs* now."), "It runs now.");
+        let coloured = Output { json: false, can_redraw: true, colour: true };
+        assert_eq!(coloured.mark(Some(State::Running), "It *runs* now."), "It \u{1b}[32mruns\u{1b}[0m now.");
+    }
 }

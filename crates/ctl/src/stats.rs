@@ -1,9 +1,11 @@
 //! `scherzoctl stats`.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use scherzo_api::histogram::Histogram;
 use scherzo_api::stats::Stats;
+use scherzo_i18n::{fill, gettext, gettext_noop};
 use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,7 @@ use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::openmetrics;
-use crate::output::{self, Output};
+use crate::output::{self, Output, left, right};
 
 pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Result<(), Failure> {
     if !client.is_served().await? {
@@ -43,62 +45,81 @@ pub(crate) fn numbers(stats: &Stats) -> Map<String, Value> {
 }
 
 fn table(stats: &Stats, histograms: &HashMap<String, Vec<u64>>) -> String {
-    let mut lines = vec![format!(
-        "Loaded for {}, in {} ms, on {} of {} CPUs; {} tasks, {} on a CPU.",
-        duration(stats.uptime_ns),
-        stats.load_us / 1000,
-        stats.nr_online_cpus,
-        stats.nr_cpus,
-        stats.nr_tasks,
-        stats.nr_running
+    let loaded: [(&str, &dyn Display); 6] = [
+        ("duration", &duration(stats.uptime_ns)),
+        ("load_ms", &(stats.load_us / 1000)),
+        ("online", &stats.nr_online_cpus),
+        ("cpus", &stats.nr_cpus),
+        ("tasks", &stats.nr_tasks),
+        ("running", &stats.nr_running),
+    ];
+    let mut lines = vec![fill(
+        &gettext(
+            "Loaded for {duration}, in {load_ms} ms, on {online} of {cpus} CPUs; {tasks} tasks, {running} on a CPU.",
+        ),
+        &loaded,
     )];
-    lines.push(format!("\n{:24}{:>12}{:>12}{:>14}", "Wait for a CPU", "median", "p99", "times"));
+    lines.push(format!(
+        "\n{}{}{}{}",
+        left(&gettext("Wait for a CPU"), 24),
+        right(&gettext("median"), 12),
+        // Translators: the 99th percentile.
+        right(&gettext("p99"), 12),
+        // Translators: how many times.
+        right(&gettext("times"), 14)
+    ));
     for class in Class::ALL {
         let counts = histograms.get(class.name()).map(Vec::as_slice).unwrap_or_default();
         lines.push(wait_row(class.name(), &Histogram::from_slice(counts)));
     }
-    lines.push("\nWhere tasks went".to_owned());
+    lines.push(format!("\n{}", gettext("Where tasks went")));
     lines.extend(rows(DISPATCH, stats));
-    lines.push(format!("{:40}{:>14.1} %", "  contended batch work decided by user space", stats.user_share * 100.0));
-    lines.push("\nThe engine's own cost".to_owned());
+    let share = left(&gettext("contended batch work shown to user space"), 42);
+    lines.push(format!("  {share}{:>10.1} %", stats.user_share * 100.0));
+    lines.push(format!("\n{}", gettext("The engine's own cost")));
     lines.extend(rows(ENGINE, stats));
-    lines.push("\nWhat should stay at zero".to_owned());
+    lines.push(format!("\n{}", gettext("What should stay at zero")));
     lines.extend(rows(FAULTS, stats));
     lines.join("\n")
 }
 
 const DISPATCH: &[(&str, &str)] = &[
-    ("nr_switches", "put on a CPU"),
-    ("nr_direct", "straight to an idle CPU"),
-    ("nr_handed", "handed to user space"),
-    ("nr_user", "run as user space decided"),
-    ("nr_preempt", "took a CPU from batch work"),
-    ("nr_kernel", "queued by the kernel side alone"),
-    ("nr_stolen", "taken from another domain"),
-    ("nr_migrated_llc", "moved within a domain"),
-    ("nr_migrated_far", "moved between domains"),
+    ("nr_switches", gettext_noop("put on a CPU")),
+    ("nr_direct", gettext_noop("straight to an idle CPU")),
+    ("nr_handed", gettext_noop("handed to user space")),
+    ("nr_user", gettext_noop("run as user space decided")),
+    ("nr_reclaimed", gettext_noop("taken back by the CPU they left")),
+    ("nr_as_judged", gettext_noop("queued as judged before")),
+    ("nr_preempt", gettext_noop("took a CPU from batch work")),
+    ("nr_kernel", gettext_noop("queued by the kernel side alone")),
+    ("nr_stolen", gettext_noop("taken from another domain")),
+    ("nr_migrated_llc", gettext_noop("moved within a domain")),
+    ("nr_migrated_far", gettext_noop("moved between domains")),
 ];
 const ENGINE: &[(&str, &str)] = &[
-    ("engine_cpu_ns", "CPU time, ns"),
-    ("resident_bytes", "memory, bytes"),
-    ("nr_loops", "turns"),
-    ("nr_records", "records read"),
-    ("nr_max_batch", "largest batch"),
-    ("nr_doorbells", "doorbells"),
+    ("engine_cpu_ns", gettext_noop("CPU time, ns")),
+    ("resident_bytes", gettext_noop("memory, bytes")),
+    ("nr_loops", gettext_noop("turns")),
+    ("nr_records", gettext_noop("records read")),
+    ("nr_max_batch", gettext_noop("largest batch")),
+    ("nr_doorbells", gettext_noop("doorbells")),
 ];
 const FAULTS: &[(&str, &str)] = &[
-    ("nr_page_faults", "page faults of the engine"),
-    ("nr_heap_ops", "heap operations of the engine"),
-    ("nr_congested", "ring full"),
-    ("nr_overflow", "no slot left"),
-    ("nr_pool_overflow", "pool full"),
-    ("nr_failed", "senseless decisions"),
-    ("nr_bad_records", "senseless records"),
-    ("nr_swept", "taken back while degraded"),
+    ("nr_page_faults", gettext_noop("page faults of the engine")),
+    ("nr_heap_ops", gettext_noop("heap operations of the engine")),
+    ("nr_congested", gettext_noop("ring full")),
+    ("nr_overflow", gettext_noop("no slot left")),
+    ("nr_pool_overflow", gettext_noop("pool full")),
+    ("nr_failed", gettext_noop("senseless decisions")),
+    ("nr_bad_records", gettext_noop("senseless records")),
+    ("nr_swept", gettext_noop("taken back while degraded")),
 ];
 
 fn rows<'a>(group: &'a [(&str, &str)], stats: &'a Stats) -> impl Iterator<Item = String> + 'a {
-    group.iter().map(|(key, label)| format!("  {label:38}{:>14}", stats.get(key).unwrap_or_default()))
+    let row = |(key, label): &(&str, &str)| {
+        format!("  {}{:>14}", left(&gettext(*label), 38), stats.get(key).unwrap_or_default())
+    };
+    group.iter().map(row)
 }
 
 fn wait_row(class: &str, histogram: &Histogram) -> String {

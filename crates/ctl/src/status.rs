@@ -1,13 +1,20 @@
 //! What runs, and why, in prose.
 
+use std::fmt::Display;
+
 use scherzo_api::Snapshot;
 use scherzo_api::details::{Detail, Details};
 use scherzo_api::types::{RequestedMode, State};
+use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value, json};
+use unicode_width::UnicodeWidthStr;
 
 use crate::client::Client;
 use crate::failure::{Failure, UNREACHABLE};
 use crate::output::{self, Output};
+
+/// Labels of the rows below the headline are at least this wide.
+const NR_LABEL_COLUMNS: usize = 8;
 
 /// `scherzoctl status`.
 pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure> {
@@ -15,10 +22,8 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
         if output.json {
             output::document(document(None));
         } else {
-            output::line(
-                "The Scherzo service is not running, so Scherzo schedules nothing.\n\
-                 `scherzoctl enable` starts it and turns Scherzo on.",
-            );
+            output::line(&gettext("The Scherzo service is not running, so Scherzo schedules nothing."));
+            output::line(&gettext("`scherzoctl enable` starts it and turns Scherzo on."));
         }
         return Err(Failure::told(UNREACHABLE));
     }
@@ -26,7 +31,7 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
     if output.json {
         output::document(document(Some(&snapshot)));
     } else {
-        output::line(&prose(&snapshot, |state, word| output.mark(state, word)));
+        output::line(&prose(&snapshot, |state, sentence| output.mark(state, sentence)));
     }
     Ok(())
 }
@@ -37,7 +42,7 @@ pub(crate) async fn confirm(client: &Client, output: &Output) -> Result<(), Fail
     if output.json {
         output::document(document(Some(&snapshot)));
     } else {
-        output::line(&headline(&snapshot, |_, word| word.to_owned()));
+        output::line(&headline(&snapshot, |_, sentence| sentence.replace('*', "")));
     }
     Ok(())
 }
@@ -49,7 +54,7 @@ pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Fa
         let fields = [("mode".to_owned(), json!(mode)), ("requested_mode".to_owned(), json!(requested_mode))];
         output::document(Map::from_iter(fields));
     } else if requested_mode == RequestedMode::Auto.name() {
-        output::line(&format!("{mode} (chosen automatically)"));
+        output::line(&fill(&gettext("{mode} (chosen automatically)"), &[("mode", &mode)]));
     } else {
         output::line(&mode);
     }
@@ -62,51 +67,69 @@ pub(crate) async fn show_preemption(client: &Client, output: &Output) -> Result<
     if output.json {
         output::document(Map::from_iter([("preemption".to_owned(), json!(preemption))]));
     } else {
-        output::line(on_off(preemption));
+        output::line(&if preemption { gettext("on") } else { gettext("off") });
     }
     Ok(())
 }
 
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
+/// All that is to be said, without colour.
+pub(crate) fn plain(snapshot: &Snapshot) -> String {
+    prose(snapshot, |_, sentence| sentence.replace('*', ""))
 }
 
 fn headline(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> String {
     let state = snapshot.known_state();
-    let how = format!("{} mode, preemption {}", snapshot.mode, on_off(snapshot.preemption));
-    let kernel = "the kernel's own scheduler runs";
-    match state {
-        Some(State::Running) => format!("Scherzo is {} in {how}.", mark(state, "running")),
-        Some(State::Degraded) => format!("Scherzo is running, but {}, in {how}.", mark(state, "degraded")),
-        Some(State::Starting) => format!("Scherzo is {}: {how}.", mark(state, "starting")),
-        Some(State::Stopped) => format!("Scherzo is {}; {kernel}. When on: {how}.", mark(state, "turned off")),
-        Some(State::Fallback) => format!("Scherzo is on, but {}: {kernel}.", mark(state, "fell back")),
-        Some(State::Unsupported) => format!("Scherzo {} on this kernel; {kernel}.", mark(state, "cannot run")),
-        Some(State::Foreign) => {
-            format!("{} is loaded: the scheduler {}.", mark(state, "Another scheduler"), snapshot.kernel_ops)
-        }
-        None => format!("Scherzo is {}: {how}.", snapshot.state),
-    }
+    // Translators: the argument is one of interactive, fifo and low-power, which people type.
+    let on = gettext("{mode} mode, preemption on");
+    // Translators: the argument is one of interactive, fifo and low-power, which people type.
+    let off = gettext("{mode} mode, preemption off");
+    let how = fill(if snapshot.preemption { &on } else { &off }, &[("mode", &snapshot.mode)]);
+    // Translators: the part between asterisks is shown in colour. {how} is "interactive mode, preemption on" or similar.
+    let sentence = match state {
+        Some(State::Running) => gettext("Scherzo is *running* in {how}."),
+        Some(State::Degraded) => gettext("Scherzo is running, but *degraded*, in {how}."),
+        Some(State::Starting) => gettext("Scherzo is *starting*: {how}."),
+        Some(State::Stopped) => gettext("Scherzo is *turned off*; the kernel's own scheduler runs. When on: {how}."),
+        Some(State::Fallback) => gettext("Scherzo is on, but *fell back*: the kernel's own scheduler runs."),
+        Some(State::Unsupported) => gettext("Scherzo *cannot run* on this kernel; the kernel's own scheduler runs."),
+        Some(State::Foreign) => gettext("*Another scheduler* is loaded: the scheduler {ops}."),
+        None => gettext("Scherzo is {state}: {how}."),
+    };
+    let arguments: [(&str, &dyn Display); 3] =
+        [("how", &how), ("ops", &snapshot.kernel_ops), ("state", &snapshot.state)];
+    mark(state, &fill(&sentence, &arguments))
 }
 
 fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> String {
-    let mut lines = vec![headline(snapshot, mark), format!("Why:     {}", snapshot.why())];
-    let loaded = if snapshot.kernel_ops.is_empty() { "no sched_ext scheduler is loaded" } else { &snapshot.kernel_ops };
-    lines.push(format!("Kernel:  {loaded}"));
-    lines.extend(snapshot.holds.iter().map(held));
-    if !snapshot.last_error.is_empty() && snapshot.last_error != snapshot.why() {
-        lines.push(format!("Lately:  {}", snapshot.last_error));
+    let state = snapshot.known_state();
+    let loaded = if snapshot.kernel_ops.is_empty() {
+        gettext("no sched_ext scheduler is loaded")
+    } else {
+        snapshot.kernel_ops.clone()
+    };
+    let mut rows = vec![(gettext("Why:"), snapshot.why()), (gettext("Kernel:"), loaded)];
+    rows.extend(snapshot.holds.iter().map(held));
+    // In the other states the reason is the last error.
+    let is_past = !matches!(state, Some(State::Fallback | State::Unsupported | State::Foreign));
+    if is_past && !snapshot.last_error.is_empty() {
+        rows.push((gettext("Lately:"), snapshot.last_error.clone()));
     }
-    if snapshot.known_state() == Some(State::Stopped) {
-        lines.push("`scherzoctl enable` turns it on.".to_owned());
+    let width = rows.iter().map(|(label, _)| label.width()).max().unwrap_or_default().max(NR_LABEL_COLUMNS);
+    let mut lines = vec![headline(snapshot, mark)];
+    lines.extend(rows.iter().map(|(label, text)| format!("{} {text}", output::left(label, width))));
+    if state == Some(State::Stopped) {
+        lines.push(gettext("`scherzoctl enable` turns it on."));
     }
     lines.join("\n")
 }
 
-fn held(hold: &Details) -> String {
+fn held(hold: &Details) -> (String, String) {
     let part = |name: &str| hold.get(name).map(Detail::to_string).unwrap_or_default();
     let reason = hold.get("reason").map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("Held:    {} by {}{reason}, hold {}", part("mode"), part("application"), part("cookie"))
+    let application = format!("{}{reason}", part("application"));
+    let arguments: [(&str, &dyn Display); 3] =
+        [("mode", &part("mode")), ("application", &application), ("cookie", &part("cookie"))];
+    (gettext("Held:"), fill(&gettext("{mode} by {application}, hold {cookie}"), &arguments))
 }
 
 fn document(snapshot: Option<&Snapshot>) -> Map<String, Value> {
@@ -148,8 +171,8 @@ mod tests {
     use super::*;
     use scherzo_api::types::Reason;
 
-    fn plain(_: Option<State>, word: &str) -> String {
-        word.to_owned()
+    fn plain(_: Option<State>, sentence: &str) -> String {
+        sentence.replace('*', "")
     }
 
     fn snapshot(state: State, reason: Reason) -> Snapshot {

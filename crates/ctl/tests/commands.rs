@@ -66,10 +66,27 @@ impl Bus {
         }
     }
 
-    async fn ctl(&self, arguments: &[&str]) -> Said {
+    fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
         command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", &self.address).env("NO_COLOR", "1");
-        let output = command.output().await.unwrap();
+        command.env("XDG_CONFIG_HOME", self.directory.path().join("config"));
+        command
+    }
+
+    /// Waits for a mode and its reason.
+    async fn is_in(&self, mode: &str, reason: &str) {
+        for _ in 0..200 {
+            let status = self.ctl(&["--json", "status"]).await.json();
+            if status["mode"] == mode && status["reason"] == reason {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("never {mode} because of {reason}");
+    }
+
+    async fn ctl(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().await.unwrap();
         Said {
             code: output.status.code().unwrap(),
             text: String::from_utf8(output.stdout).unwrap(),
@@ -138,7 +155,7 @@ async fn a_session_as_a_person_types_it() {
     let numbers = bus.ctl(&["stats", "--json"]).await.json();
     assert!(numbers["stats"]["nr_switches"].as_u64().unwrap() > 0);
     let history = bus.ctl(&["history"]).await.plainly();
-    assert!(history.ends_with("The mode is fifo. It was chosen by hand.\n"), "{history}");
+    assert!(history.ends_with("The mode is First Come, First Served. It was chosen by hand.\n"), "{history}");
     let history = bus.ctl(&["history", "2", "--json"]).await.json();
     assert_eq!(history["history"][0]["event"], "loaded");
     assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
@@ -262,4 +279,59 @@ async fn rights_and_kernels_may_be_missing() {
     bus.serve(None).await;
     bus.ctl(&["mode", "fifo"]).await.refused(4, "polkit");
     assert_eq!(bus.ctl(&["status"]).await.code, 0, "reading is free");
+}
+
+#[tokio::test]
+async fn rules_for_applications_are_kept() {
+    let bus = Bus::start();
+    assert!(bus.ctl(&["applications"]).await.plainly().starts_with("There are no rules."));
+    let set = bus.ctl(&["applications", "set", "org.example.Game.desktop", "fifo"]).await.plainly();
+    assert_eq!(set, "fifo         org.example.Game\n");
+    bus.ctl(&["applications", "set", "/usr/bin/make", "low-power"]).await.plainly();
+    let listed = bus.ctl(&["applications", "--json"]).await.json();
+    assert_eq!(listed["applications"]["/usr/bin/make"], "low-power");
+    bus.ctl(&["applications", "set", "x", "turbo"]).await.refused(2, "turbo");
+    bus.ctl(&["applications", "set", "bin/make", "fifo"]).await.refused(2, "absolute path");
+    bus.ctl(&["applications", "unset", "/usr/bin/make"]).await.plainly();
+    assert_eq!(bus.ctl(&["applications", "unset", "org.example.Game"]).await.code, 0);
+    assert_eq!(bus.ctl(&["applications", "watch", "--slice", "/does/not/exist"]).await.code, 1);
+}
+
+#[tokio::test]
+async fn applications_decide_the_mode_while_they_run() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let slice = bus.directory.path().join("app.slice");
+    let unit = |name: &str| slice.join(name);
+    std::fs::create_dir_all(unit("app-org.example.Game-1.scope")).unwrap();
+    bus.ctl(&["applications", "set", "org.example.Game", "fifo"]).await.plainly();
+    let own = std::env::current_exe().unwrap();
+    let mut watching =
+        bus.command(&["applications", "watch", "--slice", slice.to_str().unwrap()]).kill_on_drop(true).spawn().unwrap();
+
+    // The service comes later than the application.
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    bus.is_in("fifo", "hold").await;
+    std::fs::remove_dir(unit("app-org.example.Game-1.scope")).unwrap();
+    bus.is_in("interactive", "default").await;
+
+    // An application in a slice of its own, and a rule for its executable that comes later.
+    std::fs::create_dir(unit("app-x.slice")).unwrap();
+    let scope = unit("app-x.slice/app-gnome-org.example.Other-7.scope");
+    std::fs::create_dir(&scope).unwrap();
+    std::fs::write(scope.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+    bus.ctl(&["applications", "set", own.to_str().unwrap(), "low-power"]).await.plainly();
+    bus.is_in("low-power", "hold").await;
+
+    // Whoever chooses a mode has the last word, until the application starts again.
+    bus.ctl(&["mode", "interactive"]).await.plainly();
+    bus.ctl(&["mode", "auto"]).await.plainly();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    bus.is_in("interactive", "default").await;
+    std::fs::create_dir(unit("app-org.example.Game@2.service")).unwrap();
+    bus.is_in("fifo", "hold").await;
+    bus.ctl(&["applications", "unset", "org.example.Game"]).await.plainly();
+    bus.is_in("interactive", "default").await;
+    assert!(watching.try_wait().unwrap().is_none(), "it goes on");
 }

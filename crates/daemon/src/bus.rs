@@ -93,7 +93,7 @@ fn stopping() -> Error {
     Error::Busy("The service is being stopped. Try again when it is back.".into())
 }
 
-fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
+pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
     let check = |(key, value): (&String, &OwnedVariant)| {
         let setting = settings::find(key)?;
         Ok((setting, setting.check(&Raw::from(&**value))?))
@@ -102,7 +102,7 @@ fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'stat
     checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
 }
 
-fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
+pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
     mode.parse().map_err(|_| {
         let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
         Error::InvalidMode(format!("There is no mode {mode:?}. Choose one of {known}."))

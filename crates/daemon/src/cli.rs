@@ -23,6 +23,7 @@ use crate::engine::simulated::{Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
 use crate::power;
+use crate::profile;
 use crate::session;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
@@ -125,6 +126,7 @@ pub async fn serve<E: Engine>(
         Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
     let mut followers = power::follow(&bus, &inputs);
+    followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));
     await_the_end(&bus, inputs)?;
     shell.run(inbox).await;
@@ -139,7 +141,7 @@ fn follow_uevents(inputs: mpsc::Sender<Input>) {
     let uevents = match Uevents::listen() {
         Ok(uevents) => uevents,
         Err(error) => {
-            warn!("cannot hear of changes in the kernel at once, only once per second while running: {error}");
+            warn!("cannot hear of changes in the kernel at once, only every few seconds while running: {error}");
             return;
         }
     };
@@ -164,4 +166,24 @@ fn await_the_end(bus: &Connection, inputs: mpsc::Sender<Input>) -> std::io::Resu
         let _ = inputs.send(Input::Shutdown).await;
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const MANUAL: &str = include_str!("../../../data/scherzod.8");
+
+    #[test]
+    fn the_manual_names_every_option_and_exit_code() {
+        for option in Options::command().get_arguments().filter(|option| !option.is_hide_set()) {
+            let name = option.get_long().unwrap();
+            assert!(MANUAL.contains(&format!("Fl -{name}")), "--{name}");
+        }
+        for code in [0, 1, 2, EXIT_NAME_TAKEN] {
+            assert!(MANUAL.contains(&format!("\n.It {code}\n")), "{code}");
+        }
+    }
 }

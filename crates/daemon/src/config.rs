@@ -62,14 +62,31 @@ impl Config {
             new.own.insert(setting.key, *value);
         }
         new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
-        let mut text = String::from("# Written by scherzod. Your own settings belong in /etc/scherzo/scherzo.toml.\n");
-        for (key, value) in &new.own {
-            let _ = writeln!(text, "{key} = {value}");
-        }
-        store::replace_text(&root.path(OWN), &text)
+        new.write_own(root)
             .map_err(|error| Error::InvalidSetting(format!("The settings cannot be stored: {error}.")))?;
         *self = new;
         Ok(())
+    }
+
+    /// Puts settings back that were in effect before. What a file of the administrator's says otherwise counts again
+    /// once the files are read again.
+    pub fn revert(&mut self, root: &Root, settings: Settings) -> io::Result<()> {
+        for key in settings::differing(self.settings, settings) {
+            let Ok(setting) = settings::find(key) else { continue };
+            if !self.fixed.contains_key(key) {
+                self.own.insert(setting.key, setting.get(settings));
+            }
+        }
+        self.settings = settings;
+        self.write_own(root)
+    }
+
+    fn write_own(&self, root: &Root) -> io::Result<()> {
+        let mut text = String::from("# Written by scherzod. Your own settings belong in /etc/scherzo/scherzo.toml.\n");
+        for (key, value) in &self.own {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        store::replace_text(&root.path(OWN), &text)
     }
 
     fn merge(&mut self, mut settings: Settings, values: &Values, file: &Path) -> Settings {
@@ -104,7 +121,12 @@ impl Config {
         for error in &errors {
             self.problems.push(store::describe(file, text, error));
         }
+        // What the parser makes of a broken value is not what was meant.
+        let broken: Vec<_> = errors.iter().filter_map(|error| Some(line_of(text, error.span()?.start))).collect();
         for (key, value) in table.get_ref() {
+            if broken.contains(&line_of(text, value.span().start)) {
+                continue;
+            }
             let checked = settings::find(key.get_ref())
                 .and_then(|setting| Ok((setting.key, setting.check(&raw(value.get_ref()))?)));
             match checked {
@@ -114,6 +136,11 @@ impl Config {
         }
         values
     }
+}
+
+/// Where the line begins that holds this byte.
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
 }
 
 fn raw(value: &DeValue<'_>) -> Raw {
@@ -212,6 +239,18 @@ mod tests {
     }
 
     #[test]
+    fn what_returns_is_stored_except_where_the_administrator_decides() {
+        let (_directory, root) = tree(&[(ADMINISTRATORS, "min_slice_us = 300\n")]);
+        let mut config = Config::read(&root);
+        let good = Settings::default();
+        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Value::Number(70))]).unwrap();
+        config.revert(&root, good).unwrap();
+        assert_eq!(config.settings, good);
+        let Settings { tunables, .. } = Config::read(&root).settings;
+        assert_eq!((tunables.starvation_ms, tunables.min_slice_us), (good.tunables.starvation_ms, 300));
+    }
+
+    #[test]
     fn mistakes_are_named_with_file_line_and_key() {
         let (_directory, root) = tree(&[(
             ADMINISTRATORS,
@@ -224,6 +263,14 @@ mod tests {
         assert!(lines[0].starts_with("2: base_slice_us is 9"), "{lines:?}");
         assert!(lines.iter().any(|line| line.starts_with("3: there is no setting \"speed\"")), "{lines:?}");
         assert!(lines.iter().any(|line| line.starts_with("5: follow_holds takes")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_broken_value_is_not_guessed() {
+        let (_directory, root) = tree(&[(ADMINISTRATORS, "follow_holds = follow\nstarvation_ms = 40\n")]);
+        let config = Config::read(&root);
+        assert_eq!((config.settings.rules.holds, config.settings.tunables.starvation_ms), (true, 40));
+        assert!(config.problems[0].contains("scherzo.toml:1:"), "{:?}", config.problems);
     }
 
     #[test]
@@ -244,5 +291,24 @@ mod tests {
             config.parse(Path::new("f"), &text);
             config.parse(Path::new("f"), &format!("{} = {value}", settings::ALL[key].key));
         }
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing_and_engines_take_the_rest() {
+        crate::fuzz::cases(
+            || (),
+            |(), random| {
+                let mut lines: Vec<_> = (0..random.u8(1..6)).map(|_| crate::fuzz::line(random)).collect();
+                if random.u8(..4) == 0 {
+                    lines.push((0..random.usize(..60)).map(|_| random.char(..)).collect());
+                }
+                let (mut config, file) = (Config::default(), Path::new("fuzz.toml"));
+                let values = config.parse(file, &lines.join("\n"));
+                let settings = config.merge(Settings::default(), &values, file);
+                assert_eq!(settings.tunables.validate(), Ok(()), "{lines:?}");
+                let is_refused = lines.len() == 1 && !config.problems.is_empty();
+                assert!(!is_refused || settings == Settings::default(), "{lines:?}");
+            },
+        );
     }
 }

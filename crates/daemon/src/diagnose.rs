@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use scherzo_api::catalogue::{self, gettext_noop};
+use scherzo_api::details::Details;
 use scherzo_api::types::Reason;
 use scherzo_host::{Finding, Root, Severity};
 use zbus::OwnedVariant;
@@ -17,26 +19,30 @@ pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);
 pub fn diagnose(root: &Root, now: &Published) -> Vec<Wire> {
     let mut findings = scherzo_host::diagnose(root);
     findings.extend(scherzo_host::diagnose_self(root));
-    if now.why.reason == Reason::MalformedBtf {
-        // Being there and being sound are two things, and only loading tells.
-        findings.retain(|finding| finding.id != "btf");
-        findings.push(Finding::new("btf", Severity::Error, now.why.text()));
-    }
-    if !now.last_error.is_empty() {
+    if now.why.reason == Reason::Quarantined {
+        findings.push(quarantine(&now.why.details));
+    } else if !now.last_error.is_empty() {
         findings.push(Finding::new("last-error", Severity::Warning, now.last_error.clone()));
     }
     findings.extend(configuration(root));
     findings.into_iter().map(pack).collect()
 }
 
+fn quarantine(details: &Details) -> Finding {
+    let finding = Finding::new("quarantine", Severity::Error, catalogue::template(Reason::Quarantined));
+    let argument = |name| catalogue::argument(name, details).unwrap_or_default();
+    ["kernel", "version", "cause"].into_iter().fold(finding, |finding, name| finding.with(name, argument(name)))
+}
+
 fn configuration(root: &Root) -> Vec<Finding> {
     let problems = Config::read(root).problems;
     if problems.is_empty() {
-        return vec![Finding::new("configuration", Severity::Good, "The configuration has no mistakes.")];
+        return vec![Finding::new("configuration", Severity::Good, gettext_noop("The configuration has no mistakes."))];
     }
     let complain = |problem| {
-        let text = format!("{problem}; what is below it counts instead. Correct it, then `systemctl reload scherzod`.");
-        Finding::new("configuration", Severity::Warning, text)
+        let text =
+            gettext_noop("{problem}; what is below it counts instead. Correct it, then `systemctl reload scherzod`.");
+        Finding::new("configuration", Severity::Warning, text).with("problem", problem)
     };
     problems.into_iter().map(complain).collect()
 }

@@ -8,7 +8,7 @@
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`diagnose`]: what is wrong, and what to do;
-//! - [`power`]: what the power daemons say;
+//! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: what can be set, and the files it comes from;
 //! - [`session`]: whether someone has logged in;
@@ -22,10 +22,13 @@ pub mod config;
 pub mod core;
 pub mod diagnose;
 pub mod engine;
+#[cfg(test)]
+mod fuzz;
 pub mod history;
 pub mod kernel;
 pub mod log;
 pub mod power;
+mod profile;
 mod readiness;
 pub mod sample;
 pub mod session;

@@ -24,10 +24,10 @@ const MAX_PROFILE_BYTES: usize = 64;
 
 /// A property of someone else's.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    name: &'static str,
-    path: &'static str,
-    interface: &'static str,
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) interface: &'static str,
     property: &'static str,
 }
 
@@ -40,7 +40,7 @@ const WARNING_LEVEL: Place = Place {
     property: "WarningLevel",
 };
 /// The modern name and the old one; a daemon may have either or both.
-const PROFILES: [Place; 2] = [
+pub(crate) const PROFILES: [Place; 2] = [
     Place {
         name: "org.freedesktop.UPower.PowerProfiles",
         path: "/org/freedesktop/UPower/PowerProfiles",
@@ -103,6 +103,15 @@ fn profile_of(value: &Variant<'_>) -> Option<String> {
         Variant::Str(name) if name.len() <= MAX_PROFILE_BYTES => Some(name.to_string()),
         _ => None,
     }
+}
+
+/// Whether someone owns this bus name.
+pub(crate) async fn is_owned(bus: &Connection, name: &'static str) -> bool {
+    let owned = async {
+        let dbus = DBusProxy::new(bus).await?;
+        dbus.name_has_owner(BusName::from_static_str(name)?).await.map_err(zbus::Error::from)
+    };
+    owned.await.unwrap_or_default()
 }
 
 /// UPower starts on demand, and on a plain desktop nobody else may ask for it.
@@ -181,8 +190,7 @@ impl<F: Fn(Option<OwnedVariant>) -> PowerEvent> Follower<F> {
     /// The value if someone owns the name; asking starts nobody.
     async fn value(&self) -> Option<OwnedVariant> {
         let Place { name, path, interface, property } = self.place;
-        let owned = DBusProxy::new(&self.bus).await.ok()?.name_has_owner(BusName::from_static_str(name).ok()?).await;
-        if !owned.is_ok_and(|owned| owned) {
+        if !is_owned(&self.bus, name).await {
             return None;
         }
         let proxy = Proxy::new(&self.bus, name, path, "org.freedesktop.DBus.Properties").await.ok()?;

@@ -17,11 +17,18 @@ pub struct Settings {
     pub rules: Rules,
     /// How long after the system has started loading waits at most for someone to log in.
     pub boot_delay_s: u32,
+    /// Hold the power profile power-saver while the mode is low-power.
+    pub drive_power_profile: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tunables: LoadSettings::default(), rules: Rules::default(), boot_delay_s: 30 }
+        Self {
+            tunables: LoadSettings::default(),
+            rules: Rules::default(),
+            boot_delay_s: 30,
+            drive_power_profile: false,
+        }
     }
 }
 
@@ -98,6 +105,10 @@ const fn number(key: &'static str, low: u32, high: u32, get: fn(&mut Settings) -
     Setting { key, automation: false, access: Access::Number { low, high, get } }
 }
 
+const fn option(key: &'static str, get: fn(&mut Settings) -> &mut bool) -> Setting {
+    Setting { key, automation: false, access: Access::Flag(get) }
+}
+
 const fn flag(key: &'static str, get: fn(&mut Settings) -> &mut bool) -> Setting {
     Setting { key, automation: true, access: Access::Flag(get) }
 }
@@ -111,6 +122,15 @@ pub const ALL: &[Setting] = &[
     number("base_slice_us", 250, 20_000, |all| &mut all.tunables.base_slice_us),
     number("min_slice_us", 100, 20_000, |all| &mut all.tunables.min_slice_us),
     number("starvation_ms", 5, 1_000, |all| &mut all.tunables.starvation_ms),
+    number("slice_boost_ms", 0, 1_000, |all| &mut all.tunables.slice_boost_ms),
+    option("auto_fifo", |all| &mut all.tunables.auto_fifo),
+    option("builtin_idle", |all| &mut all.tunables.placement.builtin_idle),
+    option("whole_cores", |all| &mut all.tunables.placement.whole_cores),
+    option("numa_local", |all| &mut all.tunables.placement.numa_local),
+    option("full_user", |all| &mut all.tunables.placement.full_user),
+    option("partial", |all| &mut all.tunables.fixed.partial),
+    option("per_node_idle", |all| &mut all.tunables.fixed.per_node_idle),
+    number("watchdog_s", 1, 30, |all| &mut all.tunables.fixed.watchdog_s),
     mode("default_mode", |all| &mut all.rules.default_mode),
     mode("battery_mode", |all| &mut all.rules.battery_mode),
     flag("choice_ends_with_source", |all| &mut all.rules.choice_ends_with_source),
@@ -119,8 +139,16 @@ pub const ALL: &[Setting] = &[
     flag("follow_profile_changes", |all| &mut all.rules.profile_change),
     flag("follow_power_source", |all| &mut all.rules.power_source),
     flag("follow_power_profile", |all| &mut all.rules.power_profile),
+    flag("drive_power_profile", |all| &mut all.drive_power_profile),
     number("boot_delay_s", 0, 600, |all| &mut all.boot_delay_s),
 ];
+
+/// Names of the settings that two have different values of.
+#[must_use]
+pub fn differing(some: Settings, others: Settings) -> Vec<&'static str> {
+    let differ = |setting: &&Setting| setting.get(some) != setting.get(others);
+    ALL.iter().filter(differ).map(|setting| setting.key).collect()
+}
 
 /// The setting of that name.
 pub fn find(key: &str) -> Result<&'static Setting, String> {

@@ -19,7 +19,8 @@ use zbus::object_server::SignalEmitter;
 use crate::bus::{self, Service};
 use crate::config::Config;
 use crate::core::{
-    Action, Boot, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, State,
+    Action, Boot, Build, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, Start,
+    State,
 };
 use crate::engine::Engine;
 use crate::history::History;
@@ -104,6 +105,7 @@ pub struct Shell<E> {
     bus: Connection,
     inputs: mpsc::Sender<Input>,
     published: watch::Sender<Published>,
+    hold_profile: watch::Sender<bool>,
     replies: HashMap<RequestId, oneshot::Sender<Result<Answer, Error>>>,
     next_request: u64,
     pages: Option<(Pages, Instant)>,
@@ -129,7 +131,15 @@ impl<E: Engine> Shell<E> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
         let (config, boot) = (read_config(&root), store.boot());
-        let (core, actions) = State::new(store.wish(), config.settings, kernel::read(&root)?, store.has_note(), boot);
+        let (core, actions) = State::new(Start {
+            wish: store.wish(),
+            settings: config.settings,
+            kernel: kernel::read(&root)?,
+            noted: store.has_note(),
+            boot,
+            build: build(&root),
+            quarantine: store.quarantine(),
+        });
         let history = History::open(&root);
         let (published, seen) = watch::channel(core.view());
         let shell = Self {
@@ -145,6 +155,7 @@ impl<E: Engine> Shell<E> {
             bus,
             inputs,
             published,
+            hold_profile: watch::Sender::new(false),
             replies: HashMap::new(),
             next_request: 0,
             pages: None,
@@ -152,6 +163,12 @@ impl<E: Engine> Shell<E> {
             leaving: false,
         };
         Ok((shell, seen))
+    }
+
+    /// Whether a frugal power profile is to be held.
+    #[must_use]
+    pub fn hold_profile(&self) -> watch::Receiver<bool> {
+        self.hold_profile.subscribe()
     }
 
     /// Runs until the service is to end and nothing is loaded any more.
@@ -170,6 +187,11 @@ impl<E: Engine> Shell<E> {
                 }
             };
             self.take(input).await;
+        }
+        // Each would keep the bus open for as long as its peer is there.
+        for (_, watcher) in self.peers.drain() {
+            watcher.abort();
+            let _ = watcher.await;
         }
     }
 
@@ -289,6 +311,13 @@ impl<E: Engine> Shell<E> {
             Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
             Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
+            Action::HoldProfile(hold) => drop(self.hold_profile.send_replace(hold)),
+            Action::RevertSettings(settings) => {
+                complain("store the settings of before", self.config.revert(&self.root, settings));
+            }
+            Action::KeepQuarantine(quarantine) => {
+                complain("remember what does not work", self.store.keep_quarantine(quarantine.as_ref()));
+            }
             Action::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),
             Action::Record(record) => complain("write the history", self.history.add(&record)),
             Action::Spawn(run) => {
@@ -296,8 +325,8 @@ impl<E: Engine> Shell<E> {
                 self.engine.spawn(run);
             }
             Action::Load(_, settings) => self.engine.send(&ToEngine::Load(settings)),
-            Action::Switch { seq, choice, .. } => {
-                self.engine.send(&ToEngine::SetMode { seq, mode: choice.mode, preemption: choice.preemption });
+            Action::Switch { seq, settings, .. } => {
+                self.engine.send(&ToEngine::Apply { seq, settings });
             }
             Action::Refresh { seq, .. } => self.engine.send(&ToEngine::Refresh { seq }),
             Action::Unload(_) => self.engine.send(&ToEngine::Unload),
@@ -362,6 +391,12 @@ impl<E: Engine> Shell<E> {
         });
         self.peers.insert(peer, watcher);
     }
+}
+
+/// What runs on what; a kernel that does not say its release counts as one of its own.
+fn build(root: &Root) -> Build {
+    let kernel = scherzo_host::release(root).inspect_err(|error| debug!("{error}")).unwrap_or_default();
+    Build { kernel, version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 fn read_config(root: &Root) -> Config {

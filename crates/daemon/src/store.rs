@@ -1,24 +1,27 @@
-//! Two small files: the wish, which survives a reboot, and the note of a setting to restore, which survives the
-//! service but not a reboot.
+//! Small files: the wish, how boots went and what was given up on, which survive a reboot, and the note of a setting to
+//! restore, which survives the service but not a reboot.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use scherzo_api::details::{Detail, Details};
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::core::{Boot, Wish};
+use crate::core::{Boot, Build, Fault, Quarantine, Source, Wish};
 
-/// Both files, and the host whose setting the note is about.
+/// The files, and the host whose setting the note is about.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: Root,
     wish_file: PathBuf,
     note_file: PathBuf,
     boots_file: PathBuf,
+    quarantine_file: PathBuf,
     started_file: PathBuf,
 }
 
@@ -29,13 +32,37 @@ struct WishFile {
     mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_by: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen_on: Option<SourceFile>,
     preemption: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum SourceFile {
+    Mains,
+    Battery,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Boots {
     nr_unclean: u32,
     on_watch: bool,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct QuarantineFile {
+    kernel: String,
+    version: String,
+    reason: String,
+    details: BTreeMap<String, DetailFile>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum DetailFile {
+    Number(i64),
+    Text(String),
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -50,8 +77,9 @@ impl Store {
         let wish_file = root.path("var/lib/scherzo/state.toml");
         let note_file = root.path("run/scherzo/restore.toml");
         let boots_file = root.path("var/lib/scherzo/boots.toml");
+        let quarantine_file = root.path("var/lib/scherzo/quarantine.toml");
         let started_file = root.path("run/scherzo/started");
-        Self { root, wish_file, note_file, boots_file, started_file }
+        Self { root, wish_file, note_file, boots_file, quarantine_file, started_file }
     }
 
     /// The wish of last time. A file that makes no sense is reported and counts as none.
@@ -69,13 +97,22 @@ impl Store {
     fn check(&self, file: &WishFile) -> Result<Wish, String> {
         let mode: RequestedMode =
             file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.wish_file.display()))?;
-        Ok(Wish { enabled: file.enabled, mode, chosen_by: file.chosen_by, preemption: file.preemption })
+        let chosen_on = file.chosen_on.map(|source| match source {
+            SourceFile::Mains => Source::Mains,
+            SourceFile::Battery => Source::Battery,
+        });
+        Ok(Wish { enabled: file.enabled, mode, chosen_by: file.chosen_by, chosen_on, preemption: file.preemption })
     }
 
     /// Writes the wish so that either the old or the new one survives whatever happens.
     pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
-        let Wish { enabled, mode, chosen_by, preemption } = wish;
-        replace(&self.wish_file, &WishFile { enabled, mode: mode.name().to_owned(), chosen_by, preemption })
+        let Wish { enabled, mode, chosen_by, chosen_on, preemption } = wish;
+        let chosen_on = chosen_on.map(|source| match source {
+            Source::Mains => SourceFile::Mains,
+            Source::Battery => SourceFile::Battery,
+        });
+        let mode = mode.name().to_owned();
+        replace(&self.wish_file, &WishFile { enabled, mode, chosen_by, chosen_on, preemption })
     }
 
     /// How this start of the system and those before went. A service that restarts is no start of the system: the
@@ -105,6 +142,21 @@ impl Store {
     fn boots(&self) -> Boots {
         // Losing count is no reason not to start.
         read(&self.boots_file).inspect_err(|problem| warn!("{problem}")).ok().flatten().unwrap_or_default()
+    }
+
+    /// What an earlier run has given up on. A file that makes no sense is reported and counts as none.
+    #[must_use]
+    pub fn quarantine(&self) -> Option<Quarantine> {
+        let file = read(&self.quarantine_file).inspect_err(|problem| warn!("{problem}")).ok().flatten()?;
+        unpack(file).inspect_err(|problem| warn!("{}: {problem}", self.quarantine_file.display())).ok()
+    }
+
+    /// Remembers it, or forgets it.
+    pub fn keep_quarantine(&self, quarantine: Option<&Quarantine>) -> io::Result<()> {
+        match quarantine {
+            Some(quarantine) => replace(&self.quarantine_file, &pack(quarantine)),
+            None => remove(&self.quarantine_file),
+        }
     }
 
     /// An earlier run left a note.
@@ -140,6 +192,38 @@ impl Store {
             info!("restored vm.compact_unevictable_allowed to {noted}, which the engine had left changed");
         }
         fs::remove_file(&self.note_file)
+    }
+}
+
+fn pack(quarantine: &Quarantine) -> QuarantineFile {
+    let Quarantine { build, cause } = quarantine;
+    let detail = |detail: &Detail| match detail {
+        Detail::Number(number) => DetailFile::Number(*number),
+        Detail::Text(text) => DetailFile::Text(text.clone()),
+    };
+    QuarantineFile {
+        kernel: build.kernel.clone(),
+        version: build.version.clone(),
+        reason: cause.reason.name().to_owned(),
+        details: cause.details.iter().map(|(name, value)| (name.clone(), detail(value))).collect(),
+    }
+}
+
+fn unpack(file: QuarantineFile) -> Result<Quarantine, String> {
+    let reason = file.reason.parse().map_err(|error| format!("reason: {error}"))?;
+    let detail = |detail| match detail {
+        DetailFile::Number(number) => Detail::Number(number),
+        DetailFile::Text(text) => Detail::Text(text),
+    };
+    let details = file.details.into_iter().map(|(name, value)| (name, detail(value)));
+    let build = Build { kernel: file.kernel, version: file.version };
+    Ok(Quarantine { build, cause: Fault { reason, details: details.collect::<Details>() } })
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -198,8 +282,13 @@ mod tests {
     fn wishes_come_back() {
         let (_dir, store) = store();
         assert_eq!(store.wish(), Wish::default());
-        let wish =
-            Wish { enabled: true, mode: RequestedMode::Mode(Mode::LowPower), chosen_by: Some(1000), preemption: false };
+        let wish = Wish {
+            enabled: true,
+            mode: RequestedMode::Mode(Mode::LowPower),
+            chosen_by: Some(1000),
+            chosen_on: Some(Source::Battery),
+            preemption: false,
+        };
         store.save_wish(wish).unwrap();
         assert_eq!(store.wish(), wish);
     }
@@ -226,6 +315,23 @@ mod tests {
         store.watch_boot(false).unwrap();
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 0);
+    }
+
+    #[test]
+    fn what_was_given_up_on_comes_back_until_it_is_forgotten() {
+        let (_dir, store) = store();
+        assert_eq!(store.quarantine(), None);
+        let mut cause = Fault::with_text(scherzo_api::types::Reason::Stall, "a \"task\"\nwaited");
+        cause.details.insert("code".to_owned(), 3.into());
+        let build = Build { kernel: "6.18.15".to_owned(), version: "0.1.0".to_owned() };
+        let quarantine = Quarantine { build, cause };
+        store.keep_quarantine(Some(&quarantine)).unwrap();
+        assert_eq!(store.quarantine(), Some(quarantine));
+        fs::write(&store.quarantine_file, "kernel = 3\n").unwrap();
+        assert_eq!(store.quarantine(), None);
+        store.keep_quarantine(None).unwrap();
+        store.keep_quarantine(None).unwrap();
+        assert!(!store.quarantine_file.exists());
     }
 
     #[test]

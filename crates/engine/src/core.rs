@@ -8,7 +8,8 @@ use scherzo_policy::{
     Verdict,
 };
 use scherzo_wire::control::{self, ControlWord, Mode};
-use scherzo_wire::layout::{self, Facts, RecordKind};
+use scherzo_wire::layout::{self, ControlPage, Facts, RecordKind};
+use scherzo_wire::message::LoadSettings;
 
 use crate::kernel::Pages;
 use crate::rings::DecisionRing;
@@ -117,13 +118,20 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Switches: one store of the control word with a new generation.
-    pub fn set_mode(&mut self, settings: Settings, mode: Mode, preemption: bool) {
-        self.policy.set_settings(settings);
-        let generation = ControlWord::unpack(self.pages.control().word.load(Relaxed)).map_or(0, |word| word.generation);
-        let order = wire_order(self.policy.order());
-        let word = ControlWord { mode, preemption, order, generation: generation.wrapping_add(1) };
-        self.pages.control().word.store(word.pack(), SeqCst);
+    /// Follows new settings: limits first, then one store of the control word with a new generation.
+    pub fn apply(&mut self, settings: &LoadSettings) {
+        self.policy.set_settings(policy_settings(settings));
+        let page = self.pages.control();
+        publish_limits(page, settings);
+        let generation = ControlWord::unpack(page.word.load(Relaxed)).map_or(0, |word| word.generation);
+        let word = ControlWord {
+            mode: settings.mode,
+            preemption: settings.preemption,
+            placement: settings.placement,
+            order: wire_order(self.policy.order()),
+            generation: generation.wrapping_add(1),
+        };
+        page.word.store(word.pack(), SeqCst);
     }
 
     /// Brings the policy's counters in the page up to date.
@@ -210,12 +218,26 @@ fn plain_decision(facts: &Facts) -> layout::Decision {
     }
 }
 
-/// The policy's settings for a mode; everything else as loaded.
-pub fn settings_for(mode: Mode, preemption: bool, base: Settings) -> Settings {
-    let mode = match mode {
-        Mode::Interactive => scherzo_policy::Mode::Interactive,
-        Mode::Fifo => scherzo_policy::Mode::Fifo,
-        Mode::LowPower => scherzo_policy::Mode::LowPower,
-    };
-    Settings { mode, preemption, ..base }
+/// What the policy goes by.
+pub fn policy_settings(settings: &LoadSettings) -> Settings {
+    Settings {
+        mode: match settings.mode {
+            Mode::Interactive => scherzo_policy::Mode::Interactive,
+            Mode::Fifo => scherzo_policy::Mode::Fifo,
+            Mode::LowPower => scherzo_policy::Mode::LowPower,
+        },
+        preemption: settings.preemption,
+        auto_fifo: settings.auto_fifo,
+        base_slice_ns: u64::from(settings.base_slice_us) * 1_000,
+        min_slice_ns: u64::from(settings.min_slice_us) * 1_000,
+        slice_boost_ns: u64::from(settings.slice_boost_ms) * 1_000_000,
+        starvation_ns: u64::from(settings.starvation_ms) * 1_000_000,
+        ..Settings::default()
+    }
+}
+
+/// What BPF goes by without asking.
+pub fn publish_limits(page: &ControlPage, settings: &LoadSettings) {
+    page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
+    page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
 }

@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
@@ -16,6 +17,7 @@ use scherzo_wire::page::Mapping;
 use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_report};
 
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::core::publish_limits;
 use crate::topology::Domains;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
@@ -128,6 +130,7 @@ impl<'obj> Loaded<'obj> {
         let mut open = open_skeleton(object)?;
         size_maps(&mut open, &domains)?;
         choose_preemption_notice(&mut open)?;
+        choose_fixed_options(&mut open, settings)?;
         let skel = load_skeleton(open)?;
 
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
@@ -156,13 +159,12 @@ impl<'obj> Loaded<'obj> {
     }
 
     fn write_limits(&self, settings: &LoadSettings) {
-        use std::sync::atomic::Ordering::Relaxed;
         let page = self.pages.control();
-        page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
-        page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
+        publish_limits(page, settings);
         page.custody_limit_ns.store(CUSTODY_LIMIT_NS, Relaxed);
         page.stall_limit_ns.store(STALL_LIMIT_NS, Relaxed);
-        let word = ControlWord { mode: settings.mode, preemption: settings.preemption, ..ControlWord::default() };
+        let LoadSettings { mode, preemption, placement, .. } = *settings;
+        let word = ControlWord { mode, preemption, placement, ..ControlWord::default() };
         page.word.store(word.pack(), Relaxed);
     }
 
@@ -231,10 +233,12 @@ impl<'obj> Loaded<'obj> {
             Ok(_) => "unregistered".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        let stalled = kind == scx_utils::ScxExitKind::ErrorStall as i32 || text.contains("stall:");
+        let by_watchdog = kind == scx_utils::ScxExitKind::ErrorStall as i32;
         let kind = match kind {
             0 | 1 => ExitKind::Unloaded,
-            _ if stalled => ExitKind::Stall,
+            // Our own check leaves such time out of account, the kernel's watchdog does not.
+            _ if by_watchdog && self.pages.control().nr_held_cpus.load(Relaxed) > 0 => ExitKind::RtStarvation,
+            _ if by_watchdog || text.contains("stall:") => ExitKind::Stall,
             kind if kind >= scx_utils::ScxExitKind::Error as i32 => ExitKind::Error,
             kind if kind == scx_utils::ScxExitKind::Unreg as i32 => ExitKind::Unloaded,
             _ => ExitKind::Kernel,
@@ -315,12 +319,32 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, domains: &Domains) -> Result<()> {
     Ok(())
 }
 
+/// What the kernel reads once, when the scheduler is registered.
+fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> Result<()> {
+    let ops = open.struct_ops.scherzo_ops_mut();
+    ops.timeout_ms = settings.fixed.watchdog_s * 1_000;
+    if settings.fixed.partial {
+        ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
+    }
+    if settings.fixed.per_node_idle {
+        let flag = *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE;
+        ensure!(flag != 0, "this kernel cannot track idle CPUs per NUMA node: turn per_node_idle off");
+        ops.flags |= flag;
+    }
+    let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
+    rodata.per_node_idle = settings.fixed.per_node_idle;
+    rodata.partial = settings.fixed.partial;
+    Ok(())
+}
+
 /// From 6.19 waiting tasks can be put back from anywhere, and the callback for it is on its way out.
 fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) -> Result<()> {
     let anywhere = compat::ksym_exists("scx_bpf_reenqueue_local___v2").unwrap_or(false);
     open.maps.rodata_data.as_mut().context("the object has no constants")?.reenqueue_anywhere = anywhere;
     if anywhere {
         open.struct_ops.scherzo_ops_mut().cpu_release = std::ptr::null_mut();
+    } else {
+        open.progs.scherzo_sched_switch.set_autoload(false);
     }
     Ok(())
 }

@@ -17,13 +17,13 @@ use std::sync::atomic::fence;
 
 use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
-use scherzo_policy::{Policy, Settings};
+use scherzo_policy::Policy;
 use scherzo_wire::channel;
 use scherzo_wire::layout::ControlPage;
 use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
 
 use crate::arena::heap_ops;
-use crate::core::{Core, settings_for};
+use crate::core::Core;
 use crate::kernel::{Bells, Loaded, Pages};
 use crate::memory::Usage;
 use crate::rings::{DecisionRing, FactsRing};
@@ -76,7 +76,6 @@ pub struct Scheduler<'a, P> {
     bells: Bells,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
-    settings: Settings,
 }
 
 /// What an event of the wait is about.
@@ -93,13 +92,7 @@ struct Ready {
 
 impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     /// Maps the rings and registers what the loop waits for. `signals` must stay open as long as the loop runs.
-    pub fn new(
-        loaded: &Loaded<'_>,
-        socket: &'a OwnedFd,
-        signals: &OwnedFd,
-        policy: P,
-        settings: Settings,
-    ) -> Result<Self> {
+    pub fn new(loaded: &Loaded<'_>, socket: &'a OwnedFd, signals: &OwnedFd, policy: P) -> Result<Self> {
         let pages = loaded.pages();
         let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
         let sink = Rc::clone(&core);
@@ -117,7 +110,6 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
             bells: loaded.bells()?,
             epoll,
             socket,
-            settings,
         })
     }
 
@@ -213,9 +205,11 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                 Ok(None) | Err(_) => return Request::Stop,
             }
             let seq = match ToEngine::decode(&packet) {
-                Ok(ToEngine::SetMode { seq, mode, preemption }) => {
-                    let settings = settings_for(mode, preemption, self.settings);
-                    self.core.borrow_mut().set_mode(settings, mode, preemption);
+                Ok(ToEngine::Apply { seq, settings }) => {
+                    if settings.validate().is_err() {
+                        return Request::Stop;
+                    }
+                    self.core.borrow_mut().apply(&settings);
                     self.bells.kick_all();
                     seq
                 }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::OpenObject;
-use scherzo_policy::{Limits, Scherzo, Settings};
+use scherzo_policy::{Limits, Scherzo};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
-use crate::core::settings_for;
+use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded};
 use crate::memory::{self, CompactionOff};
 use crate::scheduler::{Outcome, Scheduler};
@@ -81,16 +81,9 @@ fn build<'a>(
     settings: &LoadSettings,
     loaded: &Loaded<'_>,
 ) -> Result<Scheduler<'a, Scherzo>> {
-    let base = Settings {
-        base_slice_ns: u64::from(settings.base_slice_us) * 1_000,
-        min_slice_ns: u64::from(settings.min_slice_us) * 1_000,
-        starvation_ns: u64::from(settings.starvation_ms) * 1_000_000,
-        ..Settings::default()
-    };
-    let policy_settings = settings_for(settings.mode, settings.preemption, base);
     let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-    let policy = Scherzo::new(limits, policy_settings, loaded.nr_cpus());
-    Scheduler::new(loaded, socket, signals, policy, base)
+    let policy = Scherzo::new(limits, policy_settings(settings), loaded.nr_cpus());
+    Scheduler::new(loaded, socket, signals, policy)
 }
 
 fn announce(socket: &OwnedFd, loaded: &Loaded<'_>, started: Instant) -> Result<()> {

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use crate::btf::malformed_kfuncs;
 use crate::{Phase, Root, SchedExt, kernel};
 
 /// How much a finding matters.
@@ -47,24 +48,31 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding without arguments.
+    /// A finding; `{name}` in the text stands for the argument of that name.
     pub fn new(id: &'static str, severity: Severity, text: impl Into<String>) -> Self {
         Self { id, severity, text: text.into(), arguments: Vec::new() }
     }
 
-    /// Adds an argument.
+    /// Adds an argument, and puts it into the text. What varies in a text must be an argument, so that clients can take
+    /// it out again and translate the rest.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.arguments.push((name, value.into()));
+        let value = value.into();
+        self.text = self.text.replace(&format!("{{{name}}}"), &value);
+        self.arguments.push((name, value));
         self
     }
+}
+
+/// Marks a text for translation, which clients do.
+#[must_use]
+pub const fn gettext_noop(text: &'static str) -> &'static str {
+    text
 }
 
 /// What a loaded scheduler's name begins with if it is ours.
 const OWN_OPS: &str = "scherzo";
 const BTF: &str = "sys/kernel/btf/vmlinux";
-/// First two bytes of type information, in the byte order of the machine.
-const BTF_MAGIC: u16 = 0xeb9f;
 /// What must be in the kernel's configuration.
 const OPTIONS: [&str; 4] = ["CONFIG_SCHED_CLASS_EXT", "CONFIG_BPF_SYSCALL", "CONFIG_BPF_JIT", "CONFIG_DEBUG_INFO_BTF"];
 /// Services that load schedulers.
@@ -107,27 +115,32 @@ fn sched_ext(root: &Root) -> Finding {
     const ID: &str = "sched-ext";
     let release = kernel::release(root).unwrap_or_else(|_| "of unknown version".to_owned());
     let finding = match SchedExt::read(root) {
-        Err(error) => Finding::new(ID, Severity::Error, format!("The kernel does not say what it schedules: {error}.")),
+        Err(error) => {
+            Finding::new(ID, Severity::Error, gettext_noop("The kernel does not say what it schedules: {error}."))
+                .with("error", error.to_string())
+        }
         Ok(None) => Finding::new(
             ID,
             Severity::Error,
-            format!(
-                "The kernel {release} has no sched_ext. Start one built with CONFIG_SCHED_CLASS_EXT (6.12 or later)."
+            gettext_noop(
+                "The kernel {release} has no sched_ext. Start one built with CONFIG_SCHED_CLASS_EXT (6.12 or later).",
             ),
         ),
         Ok(Some(SchedExt { ops: Some(ops), .. })) if !ops.starts_with(OWN_OPS) => Finding::new(
             ID,
             Severity::Error,
-            format!("Another scheduler, {ops}, is loaded. Stop what loads it; it is left alone until then."),
+            gettext_noop("Another scheduler, {ops}, is loaded. Stop what loads it; it is left alone until then."),
         )
         .with("ops", ops),
         Ok(Some(SchedExt { ops: Some(ops), .. })) => {
-            Finding::new(ID, Severity::Good, format!("The scheduler {ops} is loaded.")).with("ops", ops)
+            Finding::new(ID, Severity::Good, gettext_noop("The scheduler {ops} is loaded.")).with("ops", ops)
         }
         Ok(Some(SchedExt { phase: Phase::Disabled, .. })) => {
-            Finding::new(ID, Severity::Good, format!("The kernel {release} has sched_ext, and nothing is loaded."))
+            Finding::new(ID, Severity::Good, gettext_noop("The kernel {release} has sched_ext, and nothing is loaded."))
         }
-        Ok(Some(_)) => Finding::new(ID, Severity::Note, "A scheduler is being loaded or unloaded. Look again."),
+        Ok(Some(_)) => {
+            Finding::new(ID, Severity::Note, gettext_noop("A scheduler is being loaded or unloaded. Look again."))
+        }
     };
     finding.with("release", release)
 }
@@ -140,33 +153,43 @@ fn config(root: &Root) -> Option<Finding> {
         return Some(Finding::new(
             ID,
             Severity::Note,
-            "The kernel's configuration file cannot be read, so it is not checked.",
+            gettext_noop("The kernel's configuration file cannot be read, so it is not checked."),
         ));
     };
     let is_on = |option: &str| text.lines().any(|line| line.strip_prefix(option) == Some("=y"));
     let missing: Vec<_> = OPTIONS.into_iter().filter(|option| !is_on(option)).collect();
     Some(if missing.is_empty() {
-        Finding::new(ID, Severity::Good, "The kernel is configured for sched_ext and BPF.")
+        Finding::new(ID, Severity::Good, gettext_noop("The kernel is configured for sched_ext and BPF."))
     } else {
         let missing = missing.join(", ");
-        Finding::new(ID, Severity::Error, format!("The kernel was built without {missing}. Start another one."))
+        Finding::new(ID, Severity::Error, gettext_noop("The kernel was built without {missing}. Start another one."))
             .with("missing", missing)
     })
 }
 
 fn btf(root: &Root) -> Finding {
     const ID: &str = "btf";
-    const WHAT_TO_DO: &str = "Start a kernel built with CONFIG_DEBUG_INFO_BTF.";
-    match fs::read(root.path(BTF)) {
-        Err(error) => Finding::new(
-            ID,
-            Severity::Error,
-            format!("The kernel's type information (BTF) cannot be read: {error}. {WHAT_TO_DO}"),
-        ),
-        Ok(bytes) if !bytes.starts_with(&BTF_MAGIC.to_ne_bytes()) => {
-            Finding::new(ID, Severity::Error, format!("The kernel's type information (BTF) is damaged. {WHAT_TO_DO}"))
+    let problem = |text| Finding::new(ID, Severity::Error, text);
+    let bytes = match fs::read(root.path(BTF)) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            return problem(gettext_noop(
+                "The kernel's type information (BTF) cannot be read: {error}. Start a kernel built with \
+                 CONFIG_DEBUG_INFO_BTF.",
+            ))
+            .with("error", error.to_string());
         }
-        Ok(_) => Finding::new(ID, Severity::Good, "The kernel has type information (BTF)."),
+    };
+    match malformed_kfuncs(&bytes).as_deref() {
+        None => problem(gettext_noop(
+            "The kernel's type information (BTF) is damaged. Start a kernel built with CONFIG_DEBUG_INFO_BTF.",
+        )),
+        Some([]) => Finding::new(ID, Severity::Good, gettext_noop("The kernel's type information (BTF) is sound.")),
+        Some(names) => problem(gettext_noop(
+            "The kernel's type information (BTF) is malformed, so that no scheduler can be loaded: it shows a hidden \
+             argument of {functions}. The kernel was built with pahole older than 1.26. Start another build.",
+        ))
+        .with("functions", names.join(", ")),
     }
 }
 
@@ -179,12 +202,15 @@ fn lockdown(root: &Root) -> Option<Finding> {
         Finding::new(
             ID,
             Severity::Error,
-            "Kernel lockdown is at \"confidentiality\", which forbids BPF to read kernel memory. \
-             Start with lockdown=integrity or without it.",
+            gettext_noop(
+                "Kernel lockdown is at \"confidentiality\", which forbids BPF to read kernel memory. \
+                 Start with lockdown=integrity or without it.",
+            ),
         )
         .with("level", level)
     } else {
-        Finding::new(ID, Severity::Good, format!("Kernel lockdown ({level}) does not forbid BPF.")).with("level", level)
+        Finding::new(ID, Severity::Good, gettext_noop("Kernel lockdown ({level}) does not forbid BPF."))
+            .with("level", level)
     })
 }
 
@@ -198,13 +224,13 @@ fn rivals(root: &Root) -> Finding {
     const ID: &str = "rivals";
     let units = running(root, RIVALS);
     if units.is_empty() {
-        Finding::new(ID, Severity::Good, "No other service that loads schedulers is running.")
+        Finding::new(ID, Severity::Good, gettext_noop("No other service that loads schedulers is running."))
     } else {
         Finding::new(
             ID,
             Severity::Warning,
-            format!(
-                "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it."
+            gettext_noop(
+                "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it.",
             ),
         )
         .with("units", units)
@@ -218,10 +244,12 @@ fn power_daemons(root: &Root) -> Finding {
         Finding::new(
             ID,
             Severity::Note,
-            "Neither UPower nor a power-profiles daemon is running, so the mode does not follow battery and profile.",
+            gettext_noop(
+                "Neither UPower nor a power-profiles daemon is running, so the mode does not follow battery and profile.",
+            ),
         )
     } else {
-        Finding::new(ID, Severity::Good, format!("The mode can follow {units}.")).with("units", units)
+        Finding::new(ID, Severity::Good, gettext_noop("The mode can follow {units}.")).with("units", units)
     }
 }
 
@@ -230,10 +258,10 @@ fn files(root: &Root) -> Finding {
     let is_open = |path: &&str| fs::metadata(root.path(path)).is_ok_and(|about| about.mode() & WRITABLE_BY_OTHERS != 0);
     let open: Vec<_> = PROTECTED.into_iter().filter(is_open).map(|path| format!("/{path}")).collect();
     if open.is_empty() {
-        Finding::new(ID, Severity::Good, "Nobody but their owner may change Scherzo's files.")
+        Finding::new(ID, Severity::Good, gettext_noop("Nobody but their owner may change Scherzo's files."))
     } else {
         let open = open.join(" ");
-        let text = format!("Other users may change Scherzo's files. `sudo chmod go-w {open}` stops that.");
+        let text = gettext_noop("Other users may change Scherzo's files. `sudo chmod go-w {files}` stops that.");
         Finding::new(ID, Severity::Warning, text).with("files", open)
     }
 }
@@ -246,11 +274,11 @@ fn capabilities(root: &Root) -> Option<Finding> {
     let lacks = |(_, number): &(&str, u32)| held & (1 << number) == 0;
     let missing: Vec<_> = CAPABILITIES.into_iter().filter(lacks).map(|(name, _)| name).collect();
     Some(if missing.is_empty() {
-        Finding::new(ID, Severity::Good, "The service has the capabilities it needs.")
+        Finding::new(ID, Severity::Good, gettext_noop("The service has the capabilities it needs."))
     } else {
         let missing = missing.join(" ");
-        let text = format!(
-            "The service lacks {missing}. Reinstall its unit, and look for drop-ins with `systemctl cat scherzod`."
+        let text = gettext_noop(
+            "The service lacks {missing}. Reinstall its unit, and look for drop-ins with `systemctl cat scherzod`.",
         );
         Finding::new(ID, Severity::Error, text).with("missing", missing)
     })
@@ -261,11 +289,11 @@ fn locked_memory(root: &Root) -> Option<Finding> {
     let limits = root.read("proc/self/limits").ok()?;
     let soft = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_whitespace().next()?;
     Some(if soft == "unlimited" {
-        Finding::new(ID, Severity::Good, "The service may lock as much memory as it needs.")
+        Finding::new(ID, Severity::Good, gettext_noop("The service may lock as much memory as it needs."))
     } else {
-        let text = format!(
-            "The service may lock {soft} bytes of memory, which some kernels find too little. \
-             Its unit should say LimitMEMLOCK=infinity."
+        let text = gettext_noop(
+            "The service may lock {bytes} bytes of memory, which some kernels find too little. \
+             Its unit should say LimitMEMLOCK=infinity.",
         );
         Finding::new(ID, Severity::Warning, text).with("bytes", soft)
     })
@@ -274,6 +302,7 @@ fn locked_memory(root: &Root) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::btf::tests::with_functions;
     use crate::root::tests::tree;
 
     fn severity(findings: &[Finding], id: &str) -> Option<Severity> {
@@ -297,10 +326,11 @@ mod tests {
             ("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"),
         ]);
         fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
-        fs::write(dir.path().join(BTF), BTF_MAGIC.to_ne_bytes()).unwrap();
+        fs::write(dir.path().join(BTF), with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags"])])).unwrap();
         let findings = [diagnose(&root), diagnose_self(&root)].concat();
         assert_eq!(findings.len(), 9);
         assert!(findings.iter().all(|finding| finding.severity == Severity::Good), "{findings:#?}");
+        assert!(findings.iter().all(|finding| !finding.text.contains('{')), "{findings:#?}");
     }
 
     #[test]
@@ -324,6 +354,20 @@ mod tests {
             assert_eq!(severity(&findings, id), Some(Severity::Warning), "{id}");
         }
         assert_eq!(severity(&findings, "power-daemons"), Some(Severity::Note));
+        assert!(findings.iter().all(|finding| !finding.text.contains('{')), "{findings:#?}");
+    }
+
+    #[test]
+    fn malformed_type_information_is_told_from_missing() {
+        let (dir, root) = tree(&[]);
+        assert!(btf(&root).text.contains("cannot be read"));
+        fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
+        fs::write(dir.path().join(BTF), "no such thing").unwrap();
+        assert!(btf(&root).text.contains("damaged"));
+        fs::write(dir.path().join(BTF), with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags", "aux"])])).unwrap();
+        let finding = btf(&root);
+        assert!(finding.severity == Severity::Error && finding.text.contains("pahole"), "{finding:?}");
+        assert_eq!(finding.arguments, [("functions", "scx_bpf_kick_cpu".to_owned())]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Every reader takes a [`Root`], so that tests and the simulation put a directory of their own in place of `/`.
 //! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
 
+mod btf;
 mod diagnosis;
 mod error;
 mod kernel;

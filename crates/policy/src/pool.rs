@@ -1,38 +1,26 @@
 //! The ordered pool of waiting tasks.
 //!
-//! An implicit heap with four children per node over 16-byte entries, beside a table that says for each slot
-//! where in the heap it is. So inserting, taking the first and removing any one task cost O(log n), a slot is in the
-//! pool at most once, and nothing is allocated after construction. A B-tree keyed by (key, pid), as scx_rustland has
-//! it, needs an allocator and a second index by pid.
+//! Few tasks wait in a heap. Where there are many, only those that go next are in the heap; the others lie in a wheel of
+//! buckets, and each bucket moves into the heap when its turn comes. So a task costs about the same however many others
+//! wait: what grows with their number is the part of a B-tree or of one large heap that does not fit a near cache. Keys
+//! outside the wheel's window are in the heap too, so that no distribution of keys makes it worse than O(log n), over
+//! all the tasks that a bucket held.
+//!
+//! A slot is in the pool at most once, any task can be removed, and nothing is allocated after construction. A B-tree
+//! keyed by (key, pid), as scx_rustland has it, needs an allocator and a second index by pid.
 //!
 //! Keys wrap and are compared by signed difference; equal keys leave in the order of their arrival.
 
-use alloc::vec;
-use alloc::vec::Vec;
+mod heap;
+mod wheel;
 
+use self::heap::{Entry, Heap};
+use self::wheel::Wheel;
 use crate::ids::SlotId;
 use crate::time::signed_diff;
 
-/// Children per node: as many entries as fill a cache line.
-const ARITY: usize = 4;
-const NOWHERE: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    key_ns: u64,
-    /// Number of the arrival; wraps. Fewer than 2³¹ tasks wait at a time.
-    arrival: u32,
-    slot: SlotId,
-}
-
-impl Entry {
-    #[expect(clippy::needless_bitwise_bool, reason = "no branch can be predicted here, and a wrong guess costs most")]
-    const fn precedes(self, other: Self) -> bool {
-        let diff = signed_diff(self.key_ns, other.key_ns);
-        let came_first = (self.arrival.wrapping_sub(other.arrival) as i32) < 0;
-        (diff < 0) | ((diff == 0) & came_first)
-    }
-}
+/// Up to here a heap costs less than a heap and a wheel.
+const NR_FEW: usize = 32;
 
 /// The pool has no room for one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +29,10 @@ pub struct PoolFull;
 /// Waiting tasks by ordering key.
 #[derive(Debug)]
 pub struct Pool {
-    heap: Vec<Entry>,
+    /// The task that goes first is here, if there is any.
+    next: Heap,
+    later: Wheel,
     capacity: usize,
-    /// Per slot: its index in `heap`, or [`NOWHERE`].
-    position: Vec<u32>,
     next_arrival: u32,
 }
 
@@ -52,30 +40,25 @@ impl Pool {
     /// A pool for `capacity` tasks with slots below `nr_slots`. Everything is allocated here.
     #[must_use]
     pub fn new(capacity: usize, nr_slots: u32) -> Self {
-        Self {
-            heap: Vec::with_capacity(capacity),
-            capacity,
-            position: vec![NOWHERE; nr_slots as usize],
-            next_arrival: 0,
-        }
+        Self { next: Heap::new(capacity, nr_slots), later: Wheel::new(capacity, nr_slots), capacity, next_arrival: 0 }
     }
 
     /// Tasks waiting.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.next.len() + self.later.len()
     }
 
     /// Whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 
     /// Whether this task waits here. False for slots out of range.
     #[must_use]
     pub fn contains(&self, slot: SlotId) -> bool {
-        self.position.get(slot.index()).is_some_and(|&position| position != NOWHERE)
+        self.next.contains(slot) || self.later.contains(slot)
     }
 
     /// Adds a task. One already here leaves its old place first.
@@ -85,118 +68,71 @@ impl Pool {
     /// If the slot is out of range.
     pub fn insert(&mut self, slot: SlotId, key_ns: u64) -> Result<(), PoolFull> {
         self.remove(slot);
-        if self.heap.len() == self.capacity {
+        if self.len() == self.capacity {
             return Err(PoolFull);
         }
         let entry = Entry { key_ns, arrival: self.next_arrival, slot };
         self.next_arrival = self.next_arrival.wrapping_add(1);
-        self.heap.push(entry);
-        self.rise(self.heap.len() - 1, entry);
+        if self.next.len() < NR_FEW || !self.later.insert(entry) {
+            self.next.insert(entry);
+        }
+        self.settle();
         Ok(())
     }
 
     /// The task that goes first.
     #[must_use]
     pub fn first(&self) -> Option<SlotId> {
-        self.heap.first().map(|entry| entry.slot)
+        self.next.first().map(|entry| entry.slot)
     }
 
     /// Takes the task that goes first.
     pub fn pop(&mut self) -> Option<SlotId> {
         let slot = self.first()?;
-        self.remove_at(0);
+        self.next.remove(slot);
+        self.settle();
         Some(slot)
     }
 
     /// Takes a certain task out; says whether it was here.
     pub fn remove(&mut self, slot: SlotId) -> bool {
-        let here = self.contains(slot);
-        if here {
-            self.remove_at(self.position[slot.index()] as usize);
-        }
-        here
+        let was_here = self.next.remove(slot) || self.later.remove(slot);
+        self.settle();
+        was_here
     }
 
-    fn remove_at(&mut self, index: usize) {
-        let removed = self.heap.swap_remove(index);
-        self.position[removed.slot.index()] = NOWHERE;
-        let Some(&moved) = self.heap.get(index) else { return };
-        if index > 0 && moved.precedes(self.heap[parent(index)]) {
-            self.rise(index, moved);
-        } else {
-            self.sink(index, moved);
+    /// Moves buckets into the heap until its first task precedes all that are left in the wheel.
+    fn settle(&mut self) {
+        while self.later.len() > 0 && !self.first_precedes_later() {
+            self.later.advance(|entry| self.next.insert(entry));
         }
     }
 
-    /// Finds the place of `entry` from the hole at `index` upwards.
-    fn rise(&mut self, mut index: usize, entry: Entry) {
-        while index > 0 {
-            let above = self.heap[parent(index)];
-            if !entry.precedes(above) {
-                break;
-            }
-            self.put(index, above);
-            index = parent(index);
-        }
-        self.put(index, entry);
+    fn first_precedes_later(&self) -> bool {
+        self.next.first().is_some_and(|first| signed_diff(first.key_ns, self.later.start_ns()) < 0)
     }
-
-    /// Finds the place of `entry` from the hole at `index` downwards: first the hole goes all the way down, then the
-    /// entry, which came from the bottom and mostly belongs there, rises from it.
-    fn sink(&mut self, mut index: usize, entry: Entry) {
-        while let Some(child) = self.first_child(index) {
-            self.put(index, self.heap[child]);
-            index = child;
-        }
-        self.rise(index, entry);
-    }
-
-    /// The child of `index` that goes first.
-    fn first_child(&self, index: usize) -> Option<usize> {
-        let begin = index * ARITY + 1;
-        let children = self.heap.get(begin..)?;
-        if let Some(&[first, second, third, fourth]) = children.first_chunk::<ARITY>() {
-            // Two semifinals that do not wait for each other, and a final, by arithmetic instead of branches.
-            let left = usize::from(second.precedes(first));
-            let right = 2 + usize::from(fourth.precedes(third));
-            let right_wins = children[right].precedes(children[left]);
-            return Some(begin + if right_wins { right } else { left });
-        }
-        (begin..self.heap.len())
-            .reduce(|first, child| if self.heap[child].precedes(self.heap[first]) { child } else { first })
-    }
-
-    fn put(&mut self, index: usize, entry: Entry) {
-        self.heap[index] = entry;
-        self.position[entry.slot.index()] = index as u32;
-    }
-}
-
-const fn parent(index: usize) -> usize {
-    (index - 1) / ARITY
 }
 
 #[cfg(test)]
 impl Pool {
-    /// Heap order holds and the table agrees with the heap.
+    /// Both parts are sound and the first task is where it is looked for.
     pub(crate) fn verify_invariants(&self) {
-        assert!(self.heap.len() <= self.capacity);
-        for (index, entry) in self.heap.iter().enumerate() {
-            assert_eq!(self.position[entry.slot.index()] as usize, index);
-            assert!(index == 0 || !entry.precedes(self.heap[parent(index)]), "heap order at {index}");
-        }
-        let nr_placed = self.position.iter().filter(|&&position| position != NOWHERE).count();
-        assert_eq!(nr_placed, self.heap.len());
+        self.next.verify_invariants();
+        self.later.verify_invariants();
+        assert!(self.len() <= self.capacity);
+        assert!(self.later.len() == 0 || self.first_precedes_later());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 
-    const NR_SLOTS: u32 = 64;
-    const CAPACITY: usize = 48;
+    const NR_SLOTS: u32 = 160;
+    const CAPACITY: usize = 120;
 
     #[derive(Clone, Debug)]
     enum Op {
@@ -207,11 +143,13 @@ mod tests {
 
     fn ops() -> impl Strategy<Value = Vec<Op>> {
         let op = prop_oneof![
-            4 => (0..NR_SLOTS, 0u64..50).prop_map(|(slot, key)| Op::Insert(slot, key)),
+            2 => (0..NR_SLOTS, 0u64..50).prop_map(|(slot, key)| Op::Insert(slot, key)),
+            4 => (0..NR_SLOTS, 0u64..300_000_000).prop_map(|(slot, key)| Op::Insert(slot, key)),
+            1 => (0..NR_SLOTS, 0u64..1 << 40).prop_map(|(slot, key)| Op::Insert(slot, key)),
             1 => (0..NR_SLOTS + 2).prop_map(Op::Remove),
             2 => Just(Op::Pop),
         ];
-        proptest::collection::vec(op, 0..300)
+        proptest::collection::vec(op, 0..400)
     }
 
     /// The obvious implementation: sorted by (key, arrival).

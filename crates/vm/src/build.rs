@@ -18,25 +18,36 @@ pub struct Workspace<'a> {
     checkout: PathBuf,
     toolchain: PathBuf,
     cargo_home: PathBuf,
+    target: &'static str,
 }
 
 impl<'a> Workspace<'a> {
     /// Finds the toolchain, and downloads what the lock file names: the root has no network trust of its own.
     pub fn open(cache: &'a Cache, build_root: &'a Root, checkout: &Path) -> Result<Self> {
         let sysroot = host_output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(checkout))?;
-        let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
-        let cargo_home = cargo_home.or_else(home).context("neither CARGO_HOME nor HOME is set")?;
+        let cargo_home = cargo_home()?;
         let fetch = Command::new("cargo").args(["fetch", "--locked", "--quiet"]).current_dir(checkout).status()?;
         ensure!(fetch.success(), "cargo fetch --locked failed");
         let checkout = checkout.canonicalize()?;
-        Ok(Self { cache, build_root, checkout, toolchain: sysroot.into(), cargo_home })
+        Ok(Self { cache, build_root, checkout, toolchain: sysroot.into(), cargo_home, target: "target" })
+    }
+
+    /// With a target directory of that name, so that nobody waits for this build.
+    #[must_use]
+    pub fn with_target(self, name: &'static str) -> Self {
+        Self { target: name, ..self }
     }
 
     /// The checkout's directory on the host.
     #[must_use]
     pub fn checkout(&self) -> &Path {
         &self.checkout
+    }
+
+    /// The root that it is compiled in.
+    #[must_use]
+    pub fn build_root(&self) -> &Root {
+        self.build_root
     }
 
     /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share, so that dependencies are
@@ -70,7 +81,7 @@ impl<'a> Workspace<'a> {
 
     /// Held while cargo runs: finished binaries of two checkouts have the same names in the shared target directory.
     pub fn lock(&self) -> Result<File> {
-        self.cache.lock("target")
+        self.cache.lock(self.target)
     }
 
     /// Builds packages for release and copies the named binaries into `to`.
@@ -89,9 +100,22 @@ impl<'a> Workspace<'a> {
         Ok(())
     }
 
-    fn target(&self) -> PathBuf {
-        self.cache.path("target")
+    /// Runs `PROGRAM ARGUMENT DIRECTORY` with a program that was built here, for what it writes into the directory.
+    pub fn run(&self, program: &Path, argument: &str, directory: &Path) -> Result<()> {
+        let binds = [Bind::new(program, "/mnt/program"), Bind::new(directory, "/mnt/out")];
+        self.build_root.shell(&binds, &format!("/mnt/program {argument} /mnt/out"))
     }
+
+    fn target(&self) -> PathBuf {
+        self.cache.path(self.target)
+    }
+}
+
+/// Where the host's cargo keeps what it downloads.
+pub fn cargo_home() -> Result<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
+    set.or_else(home).context("neither CARGO_HOME nor HOME is set")
 }
 
 fn host_output(command: &mut Command) -> Result<String> {

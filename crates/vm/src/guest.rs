@@ -53,7 +53,7 @@ impl Guest {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
-        let limit = Duration::from_secs(30) * patience;
+        let limit = Duration::from_secs(15) * patience;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let answer = connect(&mut qemu, run_dir.path(), limit).and_then(|wire| {
             let hello = subscribe(&waiting, 0)?;

@@ -1,11 +1,11 @@
 //! The test rig: a Debian 13 guest with real kernels, made from nothing but `mmdebstrap`, and cases that run inside it.
 //!
 //! From the bottom up: [`cache`] keeps everything that took long to make outside the checkout; [`roots`] makes and enters
-//! the two Debian roots (one that builds, one that is booted); [`kernels`] picks kernels from what the archive offers;
+//! the Debian roots (one that builds, one that is booted, two with desktops); [`kernels`] picks kernels from what the archive offers;
 //! [`image`] turns the guest root into disks; [`qemu`] starts a machine; [`guest`] runs programs in it by talking
 //! [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root and [`product`] lays it out as
-//! installed. [`rig`] has all of it ready; [`harness`] runs [`cases`] on it, [`measure`] takes
-//! figures, and [`demo`] shows the whole.
+//! installed, with its [`translations`]. [`rig`] has all of it ready; [`harness`] runs [`cases`] on it, [`measure`] takes
+//! figures, and [`demo`] shows the whole. [`desktop`] needs no guest: it plays scenarios in the desktop roots.
 //!
 //! Nothing here needs more on the host than `mmdebstrap` and util-linux. Nothing stays mounted: whoever enters a root
 //! does so in a mount namespace that ends with the process.
@@ -14,13 +14,16 @@ pub mod agent;
 pub mod build;
 pub mod cache;
 pub mod cases;
+pub mod compare;
 pub mod demo;
+pub mod desktop;
 pub mod guest;
 pub mod harness;
 pub mod image;
 pub mod kernels;
 pub mod measure;
 pub mod namespace;
+pub mod peer;
 pub mod product;
 pub mod progress;
 pub mod protocol;
@@ -29,3 +32,4 @@ pub mod rig;
 pub mod roots;
 pub mod shell;
 pub mod storm;
+pub mod translations;

@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::guest::Guest;
 use crate::image::{self, RigFiles};
 use crate::kernels::{self, Kernel, Role};
+use crate::peer;
 use crate::progress::{say, step};
 use crate::qemu::{self, Accel, Boot, Machine};
 use crate::roots::{self, Root};
@@ -52,6 +53,11 @@ impl Rig {
         Workspace::open(&self.cache, &self.build_root, &self.checkout)
     }
 
+    /// The program of scx_rustland, built on first use.
+    pub fn rustland(&self) -> Result<PathBuf> {
+        peer::rustland(&self.cache, &self.build_root)
+    }
+
     /// All kernels that the guest has.
     #[must_use]
     pub fn kernels(&self) -> &[Kernel] {
@@ -87,7 +93,12 @@ impl Rig {
         let accel = self.accel(kernel)?;
         let boot = Boot { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
-        step(&what, || Guest::boot(&self.build_root, accel, machine, &boot))
+        let attempt = || step(&what, || Guest::boot(&self.build_root, accel, machine, &boot));
+        // Emulated kernels now and then hang before their first process: nothing of ours has run by then.
+        attempt().or_else(|error| {
+            say(&format!("trying once more, since {error:#}"));
+            attempt()
+        })
     }
 
     /// How guests run on this machine; found out by booting a tiny one if it is not known yet.

@@ -1,9 +1,10 @@
-//! The two Debian 13 roots: one that builds (and holds QEMU), one that is booted as the guest.
+//! The Debian roots: one that builds (and holds QEMU), one that is booted as the guest, and two with desktops.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -11,6 +12,14 @@ use crate::cache::Cache;
 use crate::kernels;
 use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
+
+/// Debian 13.
+const STABLE: &str = "trixie";
+/// Where the newest of everything is.
+const UNSTABLE: &str = "sid";
+
+/// Another apt may be at work on the machine: a fresh one often updates itself.
+const APT_PATIENCE: &str = "DPkg::Lock::Timeout=120";
 
 /// Everything that compiles, tests and emulates.
 const BUILD_PACKAGES: &[&str] = &[
@@ -22,9 +31,13 @@ const BUILD_PACKAGES: &[&str] = &[
     "dbus-daemon",
     "e2fsprogs",
     "gcc",
+    "gettext",
     "kmod",
+    "libadwaita-1-dev",
     "libc6-dev",
     "libelf-dev",
+    "libgtk-4-dev",
+    "libseccomp-dev",
     "make",
     "pkg-config",
     "qemu-system-x86",
@@ -50,6 +63,57 @@ const GUEST_PACKAGES: &[&str] = &[
     "util-linux",
     "zlib1g",
 ];
+
+/// The desktops that people have today: GNOME Shell, the toolkits, a panel with a tray, what reads and uses the
+/// accessibility tree, and fonts for every script that is photographed.
+const DESKTOP_PACKAGES: &[&str] = &[
+    "adwaita-icon-theme",
+    "appstream",
+    "at-spi2-core",
+    "dbus",
+    "dbus-bin",
+    "dbus-daemon",
+    "dconf-gsettings-backend",
+    "desktop-file-utils",
+    "fonts-cantarell",
+    "fonts-dejavu-core",
+    "fonts-noto-cjk",
+    "fonts-noto-core",
+    "gir1.2-atspi-2.0",
+    "gnome-shell",
+    "imagemagick",
+    "libadwaita-1-0",
+    "libglib2.0-bin",
+    "librsvg2-common",
+    "locales",
+    "procps",
+    "python3-gi",
+    "xdotool",
+    "xfce4-panel",
+    "xvfb",
+];
+
+/// The next GNOME Shell, and no more than it needs.
+const NEXT_DESKTOP_PACKAGES: &[&str] = &[
+    "adwaita-icon-theme",
+    "dbus",
+    "dbus-bin",
+    "dbus-daemon",
+    "dconf-gsettings-backend",
+    "fonts-cantarell",
+    "gnome-shell",
+    "libglib2.0-bin",
+    "locales",
+    "procps",
+    "python3-gi",
+];
+
+/// Run inside a desktop root once it is there: an ordinary user, and the languages that are looked at. gettext translates
+/// into none that glibc has no locale for.
+const DESKTOP_SETUP: &str = "
+    useradd --create-home --uid 1000 person
+    for language in de_DE fr_FR he_IL ja_JP; do localedef -i $language -f UTF-8 $language.UTF-8; done
+    rm -rf /var/cache/apt/archives/*.deb";
 
 /// Run inside the build root once it is there: BPF builds look for plain `clang`.
 const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
@@ -93,21 +157,42 @@ impl Bind {
 
 /// The root that builds and emulates.
 pub fn build_root(cache: &Cache) -> Result<Root> {
-    let recipe = format!("{BUILD_PACKAGES:?}{BUILD_SETUP}");
-    let dir = cache.artefact("build-root", &recipe, |dir| {
-        let root = debian(dir, "build root", BUILD_PACKAGES)?;
+    let dir = cache.artefact("build-root", &build_recipe(), |dir| {
+        let root = debian(dir, "build root", STABLE, BUILD_PACKAGES)?;
         root.shell(&[], BUILD_SETUP)
     })?;
     Ok(Root { dir })
 }
 
+/// What [`build_root`] is made from, for artefacts that are compiled in it.
+#[must_use]
+pub fn build_recipe() -> String {
+    format!("{BUILD_PACKAGES:?}{BUILD_SETUP}")
+}
+
 /// The root that the guest boots, with the kernels.
 pub fn guest_root(cache: &Cache) -> Result<Root> {
     let dir = cache.artefact("guest-root", &guest_recipe(), |dir| {
-        let root = debian(dir, "guest root", GUEST_PACKAGES)?;
+        let root = debian(dir, "guest root", STABLE, GUEST_PACKAGES)?;
         root.shell(&[], GUEST_SETUP)?;
         step("adding kernels to the guest root", || kernels::install(&root))
     })?;
+    Ok(Root { dir })
+}
+
+/// The root with the desktops that people have today.
+pub fn desktop_root(cache: &Cache) -> Result<Root> {
+    desktop(cache, "desktop-root", "desktop root", STABLE, DESKTOP_PACKAGES)
+}
+
+/// The root with the newest GNOME Shell.
+pub fn next_desktop_root(cache: &Cache) -> Result<Root> {
+    desktop(cache, "next-desktop-root", "root of the next desktop", UNSTABLE, NEXT_DESKTOP_PACKAGES)
+}
+
+fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]) -> Result<Root> {
+    let recipe = format!("{suite}{packages:?}{DESKTOP_SETUP}");
+    let dir = cache.artefact(kind, &recipe, |dir| debian(dir, name, suite, packages)?.shell(&[], DESKTOP_SETUP))?;
     Ok(Root { dir })
 }
 
@@ -117,21 +202,21 @@ pub fn guest_recipe() -> String {
     format!("{GUEST_PACKAGES:?}{GUEST_SETUP}{}", kernels::recipe())
 }
 
-fn debian(dir: &Path, name: &str, packages: &[&str]) -> Result<Root> {
+fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<Root> {
     require_mmdebstrap()?;
-    let what = format!("making the {name} (Debian 13, {} packages and what they need)", packages.len());
-    step(&what, || bootstrap(dir, packages))?;
+    let what = format!("making the {name} (Debian {suite}, {} packages and what they need)", packages.len());
+    step(&what, || bootstrap(dir, suite, packages))?;
     Ok(Root { dir: dir.to_owned() })
 }
 
 /// Unpacks a tar stream of mmdebstrap's rather than letting it write the directory: for ordinary users the stream comes
 /// from mmdebstrap's own user namespace, and must land in the one that [`Root::command`] uses.
-fn bootstrap(dir: &Path, packages: &[&str]) -> Result<()> {
+fn bootstrap(dir: &Path, suite: &str, packages: &[&str]) -> Result<()> {
     fs::create_dir_all(dir)?;
     let mut make = Command::new("mmdebstrap");
     make.args(["--variant=minbase", "--skip=output/dev", "--aptopt=Acquire::Check-Valid-Until \"false\""]);
     make.arg(format!("--mode={}", if is_root() { "root" } else { "unshare" }));
-    make.arg(format!("--include={}", packages.join(","))).args(["--format=tar", "trixie", "-"]);
+    make.arg(format!("--include={}", packages.join(","))).args(["--format=tar", suite, "-"]);
     let mut make = make.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stream = make.stdout.take().context("no output")?;
     let mut log = make.stderr.take().context("no log")?;
@@ -239,6 +324,9 @@ pub fn tail(text: &str, nr_lines: usize) -> String {
 
 /// Installs mmdebstrap where that is Debian's way and we may; names it where not.
 fn require_mmdebstrap() -> Result<()> {
+    // Several roots are made at a time: who comes second finds it installed.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut wanted = vec![("mmdebstrap", "mmdebstrap")];
     if !is_root() {
         wanted.push(("newuidmap", "uidmap"));
@@ -253,10 +341,15 @@ fn require_mmdebstrap() -> Result<()> {
     let can_install = is_installed("apt-get") && (!sudo || is_installed("sudo"));
     ensure!(can_install, "missing on this machine: {names}. Install it with your package manager and run this again.");
     say(&format!("installing {names} on this machine (the only thing this needs beyond the Rust toolchain)"));
-    let mut install = if sudo { Command::new("sudo") } else { Command::new("env") };
-    install.args(["apt-get", "install", "-y", "--no-install-recommends"]).args(&missing);
-    let status = install.stdin(Stdio::inherit()).status()?;
-    ensure!(status.success(), "could not install {names}: install it yourself and run this again");
+    let apt_get = |arguments: &[&str]| -> Result<bool> {
+        let mut command = if sudo { Command::new("sudo") } else { Command::new("env") };
+        command.args(["apt-get", "-o", APT_PATIENCE]).args(arguments);
+        Ok(command.stdin(Stdio::inherit()).status()?.success())
+    };
+    let install = [&["install", "-y", "--no-install-recommends"], &missing[..]].concat();
+    // Package lists that are older than the archive name files that are gone.
+    let installed = apt_get(&install)? || (apt_get(&["update"])? && apt_get(&install)?);
+    ensure!(installed, "could not install {names}: install it yourself and run this again");
     Ok(())
 }
 

@@ -68,6 +68,10 @@ enum scherzo_class {
 #define SCHERZO_CONTROL_GENERATION_SHIFT 32
 
 #define SCHERZO_FLAG_PREEMPTION 0x1
+#define SCHERZO_FLAG_FULL_USER 0x2 /* no shortcuts: every task that wakes goes to user space */
+#define SCHERZO_FLAG_OWN_IDLE 0x4 /* BPF looks for idle CPUs by itself, not the kernel's built-in selection */
+#define SCHERZO_FLAG_WHOLE_CORES 0x8 /* that search prefers cores of which every thread is idle */
+#define SCHERZO_FLAG_NUMA_LOCAL 0x10 /* and looks in the task's own node first */
 
 enum scherzo_order {
 	SCHERZO_ORDER_DEADLINE = 0,
@@ -163,7 +167,8 @@ struct scherzo_control {
 	s64 nr_running;
 	u64 degraded_since_ns;
 	u64 seen_generation; /* newest control generation a dispatch has acted on */
-	u64 bpf_reserved[3];
+	u64 nr_held_cpus; /* when the scheduler ended: CPUs that a higher class had held for seconds */
+	u64 bpf_reserved[2];
 
 	/* Written by the engine: the policy's view. */
 	u64 nr_pooled; /* tasks in the pool after the last loop */
@@ -207,6 +212,8 @@ enum scherzo_counter {
 	SCHERZO_CNT_MIGRATED_LLC = 20, /* ran on another CPU of the same domain */
 	SCHERZO_CNT_MIGRATED_FAR = 21, /* ran in another domain */
 	SCHERZO_CNT_SWITCHES = 22, /* times a task was put on a CPU */
+	SCHERZO_CNT_RECLAIMED = 23, /* taken back from user space by the CPU that it left, which had nothing else to run */
+	SCHERZO_CNT_AS_JUDGED = 24, /* queued by BPF as user space had judged it before */
 	SCHERZO_NR_COUNTERS = 32,
 };
 

@@ -56,6 +56,49 @@ pub enum Order {
     Fifo = 1,
 }
 
+/// How a CPU is found for a task, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four switches that do not depend on each other, as bits of a word")]
+pub struct Placement {
+    /// Every decision in user space: BPF takes no shortcut.
+    pub full_user: bool,
+    /// The kernel's built-in selection of idle CPUs, which prefers whole cores and near CPUs by itself.
+    pub builtin_idle: bool,
+    /// BPF's own search prefers cores of which every thread is idle.
+    pub whole_cores: bool,
+    /// BPF's own search looks in the task's NUMA node first.
+    pub numa_local: bool,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self { full_user: false, builtin_idle: true, whole_cores: true, numa_local: true }
+    }
+}
+
+impl Placement {
+    const FULL_USER: u64 = 0x2;
+    const OWN_IDLE: u64 = 0x4;
+    const WHOLE_CORES: u64 = 0x8;
+    const NUMA_LOCAL: u64 = 0x10;
+
+    const fn pack(self) -> u64 {
+        (if self.full_user { Self::FULL_USER } else { 0 })
+            | (if self.builtin_idle { 0 } else { Self::OWN_IDLE })
+            | (if self.whole_cores { Self::WHOLE_CORES } else { 0 })
+            | (if self.numa_local { Self::NUMA_LOCAL } else { 0 })
+    }
+
+    const fn unpack(flags: u64) -> Self {
+        Self {
+            full_user: flags & Self::FULL_USER != 0,
+            builtin_idle: flags & Self::OWN_IDLE == 0,
+            whole_cores: flags & Self::WHOLE_CORES != 0,
+            numa_local: flags & Self::NUMA_LOCAL != 0,
+        }
+    }
+}
+
 /// The decoded control word. BPF reads it once per callback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlWord {
@@ -63,6 +106,8 @@ pub struct ControlWord {
     pub mode: Mode,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
+    /// How CPUs are found, and by whom.
+    pub placement: Placement,
     /// Queues new work enters; differs from the mode's own while interactive has turned itself into FIFO.
     pub order: Order,
     /// Grows by one with every change; wraps.
@@ -79,7 +124,7 @@ impl ControlWord {
     #[must_use]
     pub const fn pack(self) -> u64 {
         self.mode as u64
-            | (if self.preemption { FLAG_PREEMPTION } else { 0 }) << FLAGS_SHIFT
+            | ((if self.preemption { FLAG_PREEMPTION } else { 0 }) | self.placement.pack()) << FLAGS_SHIFT
             | (self.order as u64) << ORDER_SHIFT
             | (self.generation as u64) << GENERATION_SHIFT
     }
@@ -93,8 +138,9 @@ impl ControlWord {
             1 => Order::Fifo,
             _ => return None,
         };
-        let preemption = (word >> FLAGS_SHIFT) & FLAG_PREEMPTION != 0;
-        Some(Self { mode, preemption, order, generation: (word >> GENERATION_SHIFT) as u32 })
+        let flags = (word >> FLAGS_SHIFT) & 0xff;
+        let (preemption, placement) = (flags & FLAG_PREEMPTION != 0, Placement::unpack(flags));
+        Some(Self { mode, preemption, placement, order, generation: (word >> GENERATION_SHIFT) as u32 })
     }
 }
 
@@ -105,10 +151,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_survive_packing(mode in 0u8..3, preemption: bool, fifo: bool, generation: u32) {
+        fn words_survive_packing(mode in 0u8..3, preemption: bool, flags in 0u64..32, fifo: bool, generation: u32) {
             let word = ControlWord {
                 mode: Mode::from_wire(mode).unwrap(),
                 preemption,
+                placement: Placement::unpack(flags),
                 order: if fifo { Order::Fifo } else { Order::Deadline },
                 generation,
             };

@@ -226,8 +226,10 @@ pub struct ControlPage {
     pub degraded_since_ns: AtomicU64,
     /// Newest control generation a dispatch has acted on.
     pub seen_generation: AtomicU64,
+    /// By BPF, when the scheduler ended: CPUs that a higher class had held for seconds.
+    pub nr_held_cpus: AtomicU64,
     #[doc(hidden)]
-    pub bpf_reserved: [AtomicU64; 3],
+    pub bpf_reserved: [AtomicU64; 2],
 
     /// Tasks in the pool after the last turn.
     pub nr_pooled: AtomicU64,
@@ -308,11 +310,15 @@ pub enum Counter {
     MigratedFar = 21,
     /// Times a task was put on a CPU.
     Switches = 22,
+    /// Taken back from user space by the CPU that it left, which had nothing else to run.
+    Reclaimed = 23,
+    /// Queued by BPF as user space had judged it before.
+    AsJudged = 24,
 }
 
 impl Counter {
     /// Every counter with its stable name, in wire order.
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub const ALL: [(Self, &'static str); 25] = [
         (Self::Direct, "nr_direct"),
         (Self::Preempt, "nr_preempt"),
         (Self::Kernel, "nr_kernel"),
@@ -336,6 +342,8 @@ impl Counter {
         (Self::MigratedLlc, "nr_migrated_llc"),
         (Self::MigratedFar, "nr_migrated_far"),
         (Self::Switches, "nr_switches"),
+        (Self::Reclaimed, "nr_reclaimed"),
+        (Self::AsJudged, "nr_as_judged"),
     ];
 }
 

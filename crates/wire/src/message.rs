@@ -7,7 +7,7 @@
 //! engine  Hello                       it runs, nothing is loaded
 //! daemon  Load { … }                  once
 //! engine  Loaded { … } + 2 fds        the kernel has confirmed; or Failed { … }, and the engine ends
-//! daemon  SetMode { seq, … }          any number of times
+//! daemon  Apply { seq, … }            any number of times
 //! engine  Done { seq }                the kernel side follows the new word
 //! daemon  Refresh { seq }             engine-side counters (faults, CPU time) are brought up to date
 //! daemon  Unload                      or simply closes the socket
@@ -17,7 +17,7 @@
 //! End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation: both ends
 //! are ours, so it means a mismatch of versions.
 
-use crate::control::Mode;
+use crate::control::{Mode, Placement};
 
 /// Size of every packet.
 pub const MESSAGE_BYTES: usize = 1024;
@@ -41,11 +41,47 @@ pub struct LoadSettings {
     pub min_slice_us: u32,
     /// Longest a batch task waits behind interactive ones, 5..=1000 ms.
     pub starvation_ms: u32,
+    /// How much earlier an interactive task is taken than its virtual runtime says, 0..=1000 ms; 0 leaves plain virtual
+    /// runtime.
+    pub slice_boost_ms: u32,
+    /// `interactive` turns itself into arrival order while the machine is under-used.
+    pub auto_fifo: bool,
+    /// How CPUs are found, and by whom.
+    pub placement: Placement,
+    /// What cannot change while loaded.
+    pub fixed: Fixed,
+}
+
+/// What the kernel reads once, at load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    /// Only tasks that chose `SCHED_EXT` are scheduled.
+    pub partial: bool,
+    /// Idle CPUs are tracked per NUMA node.
+    pub per_node_idle: bool,
+    /// The kernel's own watchdog ends the scheduler when a task waits so long, 1..=30 s.
+    pub watchdog_s: u32,
+}
+
+impl Default for Fixed {
+    fn default() -> Self {
+        Self { partial: false, per_node_idle: false, watchdog_s: 30 }
+    }
 }
 
 impl Default for LoadSettings {
     fn default() -> Self {
-        Self { mode: Mode::Interactive, preemption: true, base_slice_us: 5_000, min_slice_us: 250, starvation_ms: 100 }
+        Self {
+            mode: Mode::Interactive,
+            preemption: true,
+            base_slice_us: 5_000,
+            min_slice_us: 250,
+            starvation_ms: 100,
+            slice_boost_ms: 20,
+            auto_fifo: true,
+            placement: Placement::default(),
+            fixed: Fixed::default(),
+        }
     }
 }
 
@@ -61,7 +97,70 @@ impl LoadSettings {
         };
         check("base_slice_us", self.base_slice_us, 250, 20_000)?;
         check("min_slice_us", self.min_slice_us, 100, self.base_slice_us)?;
-        check("starvation_ms", self.starvation_ms, 5, 1_000)
+        check("starvation_ms", self.starvation_ms, 5, 1_000)?;
+        check("slice_boost_ms", self.slice_boost_ms, 0, 1_000)?;
+        check("watchdog_s", self.fixed.watchdog_s, 1, 30)?;
+        let Placement { full_user, builtin_idle, whole_cores, numa_local } = self.placement;
+        if full_user && builtin_idle {
+            Err("full_user = true needs builtin_idle = false: the built-in selection decides in the kernel".to_owned())
+        } else if builtin_idle && !whole_cores {
+            Err("whole_cores = false needs builtin_idle = false: the built-in selection always prefers them".to_owned())
+        } else if builtin_idle && !numa_local {
+            Err("numa_local = false needs builtin_idle = false: the built-in selection always looks near first"
+                .to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the kernel fixed something at load that these settings want otherwise.
+    #[must_use]
+    pub fn must_reload_for(&self, wanted: &Self) -> bool {
+        self.fixed != wanted.fixed
+    }
+
+    fn encode(&self) -> [u64; NR_ARGS] {
+        let flags = [
+            self.preemption,
+            self.auto_fifo,
+            self.placement.full_user,
+            self.placement.builtin_idle,
+            self.placement.whole_cores,
+            self.placement.numa_local,
+            self.fixed.partial,
+            self.fixed.per_node_idle,
+        ];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        [
+            self.mode as u64,
+            flags,
+            self.base_slice_us.into(),
+            self.min_slice_us.into(),
+            self.starvation_ms.into(),
+            self.slice_boost_ms.into(),
+            self.fixed.watchdog_s.into(),
+            0,
+        ]
+    }
+
+    fn decode(args: &[u64; NR_ARGS]) -> Result<Self, BadMessage> {
+        let flag = |bit: u32| args[1] >> bit & 1 != 0;
+        Ok(Self {
+            mode: mode_arg(args[0])?,
+            preemption: flag(0),
+            auto_fifo: flag(1),
+            placement: Placement {
+                full_user: flag(2),
+                builtin_idle: flag(3),
+                whole_cores: flag(4),
+                numa_local: flag(5),
+            },
+            base_slice_us: narrow(args[2])?,
+            min_slice_us: narrow(args[3])?,
+            starvation_ms: narrow(args[4])?,
+            slice_boost_ms: narrow(args[5])?,
+            fixed: Fixed { partial: flag(6), per_node_idle: flag(7), watchdog_s: narrow(args[6])? },
+        })
     }
 }
 
@@ -93,6 +192,8 @@ pub enum ExitKind {
     Error = 3,
     /// A runnable task waited too long.
     Stall = 4,
+    /// The kernel's watchdog found a task that had waited too long, while a higher class held CPUs.
+    RtStarvation = 5,
 }
 
 /// Daemon → engine.
@@ -100,14 +201,12 @@ pub enum ExitKind {
 pub enum ToEngine {
     /// Load the scheduler.
     Load(LoadSettings),
-    /// Switch while loaded.
-    SetMode {
+    /// Follow these settings from now on. What only loading can change stays as it was loaded.
+    Apply {
         /// Repeated in the answer.
         seq: u32,
-        /// New mode.
-        mode: Mode,
-        /// New preemption.
-        preemption: bool,
+        /// All of them.
+        settings: LoadSettings,
     },
     /// Bring engine-side counters up to date.
     Refresh {
@@ -227,19 +326,8 @@ impl ToEngine {
     #[must_use]
     pub fn encode(&self) -> Message {
         match *self {
-            Self::Load(s) => encode(
-                1,
-                0,
-                &[
-                    s.mode as u64,
-                    u64::from(s.preemption),
-                    s.base_slice_us.into(),
-                    s.min_slice_us.into(),
-                    s.starvation_ms.into(),
-                ],
-                "",
-            ),
-            Self::SetMode { seq, mode, preemption } => encode(2, seq, &[mode as u64, preemption.into()], ""),
+            Self::Load(settings) => encode(1, 0, &settings.encode(), ""),
+            Self::Apply { seq, settings } => encode(2, seq, &settings.encode(), ""),
             Self::Refresh { seq } => encode(3, seq, &[], ""),
             Self::Unload => encode(4, 0, &[], ""),
         }
@@ -249,14 +337,8 @@ impl ToEngine {
     pub fn decode(packet: &[u8]) -> Result<Self, BadMessage> {
         let (Fields { kind, seq, args }, _) = decode(packet)?;
         Ok(match kind {
-            1 => Self::Load(LoadSettings {
-                mode: mode_arg(args[0])?,
-                preemption: args[1] != 0,
-                base_slice_us: narrow(args[2])?,
-                min_slice_us: narrow(args[3])?,
-                starvation_ms: narrow(args[4])?,
-            }),
-            2 => Self::SetMode { seq, mode: mode_arg(args[0])?, preemption: args[1] != 0 },
+            1 => Self::Load(LoadSettings::decode(&args)?),
+            2 => Self::Apply { seq, settings: LoadSettings::decode(&args)? },
             3 => Self::Refresh { seq },
             4 => Self::Unload,
             _ => return Err(BadMessage("unknown kind")),
@@ -302,6 +384,7 @@ impl ToDaemon {
                     2 => ExitKind::Kernel,
                     3 => ExitKind::Error,
                     4 => ExitKind::Stall,
+                    5 => ExitKind::RtStarvation,
                     _ => return Err(BadMessage("unknown exit")),
                 },
                 code: args[1] as i64,
@@ -342,11 +425,12 @@ mod tests {
         }
 
         #[test]
-        fn requests_survive(seq: u32, mode in 0u8..3, preemption: bool, base in 250u32..20_000) {
-            let mode = Mode::from_wire(mode).unwrap();
+        fn requests_survive(seq: u32, mode in 0u8..3, flags in 0u64..256, numbers: [u32; 5]) {
+            let [base, min, starvation, boost, watchdog] = numbers.map(u64::from);
+            let settings = LoadSettings::decode(&[mode.into(), flags, base, min, starvation, boost, watchdog, 0]).unwrap();
             for request in [
-                ToEngine::Load(LoadSettings { mode, preemption, base_slice_us: base, ..LoadSettings::default() }),
-                ToEngine::SetMode { seq, mode, preemption },
+                ToEngine::Load(settings),
+                ToEngine::Apply { seq, settings },
                 ToEngine::Refresh { seq },
                 ToEngine::Unload,
             ] {
@@ -382,5 +466,27 @@ mod tests {
         let bad = LoadSettings { min_slice_us: 9_000, ..LoadSettings::default() };
         assert_eq!(bad.validate().unwrap_err(), "min_slice_us is 9000, allowed is 100 to 5000");
         assert_eq!(LoadSettings::default().validate(), Ok(()));
+        let bad = LoadSettings { fixed: Fixed { watchdog_s: 31, ..Fixed::default() }, ..LoadSettings::default() };
+        assert_eq!(bad.validate().unwrap_err(), "watchdog_s is 31, allowed is 1 to 30");
+    }
+
+    #[test]
+    fn placements_that_contradict_themselves_are_named() {
+        let with = |placement| LoadSettings { placement, ..LoadSettings::default() }.validate();
+        let builtin = Placement::default();
+        assert!(with(Placement { full_user: true, ..builtin }).unwrap_err().starts_with("full_user"));
+        assert!(with(Placement { whole_cores: false, ..builtin }).unwrap_err().starts_with("whole_cores"));
+        assert!(with(Placement { numa_local: false, ..builtin }).unwrap_err().starts_with("numa_local"));
+        let own = Placement { full_user: true, builtin_idle: false, whole_cores: false, numa_local: false };
+        assert_eq!(with(own), Ok(()));
+    }
+
+    #[test]
+    fn only_what_the_kernel_fixes_needs_a_reload() {
+        let loaded = LoadSettings::default();
+        let live = LoadSettings { base_slice_us: 1_000, slice_boost_ms: 0, auto_fifo: false, ..loaded };
+        assert!(!loaded.must_reload_for(&live));
+        let fixed = Fixed { partial: true, ..loaded.fixed };
+        assert!(loaded.must_reload_for(&LoadSettings { fixed, ..loaded }));
     }
 }

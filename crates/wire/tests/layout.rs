@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::mem::offset_of;
 use std::process::Command;
 
-use scherzo_wire::control::{ControlWord, Mode, Order};
+use scherzo_wire::control::{ControlWord, Mode, Order, Placement};
 use scherzo_wire::layout::{self, Class, ControlPage, Counter, CpuStats, Decision, Facts, RecordKind, Slot};
 
 /// (expression in C, value in Rust)
@@ -121,10 +121,12 @@ fn expectations() -> Vec<(String, u64)> {
         let c = format!("SCHERZO_CNT_{}", name.trim_start_matches("nr_").to_uppercase());
         constant(&c, counter as u64);
     }
-    let word = ControlWord { mode: Mode::LowPower, preemption: true, order: Order::Fifo, generation: 9 };
+    let placement = Placement { full_user: true, builtin_idle: false, whole_cores: true, numa_local: true };
+    let word = ControlWord { mode: Mode::LowPower, preemption: true, placement, order: Order::Fifo, generation: 9 };
     constant(
         "((u64)SCHERZO_MODE_LOW_POWER << SCHERZO_CONTROL_MODE_SHIFT) | \
-         ((u64)SCHERZO_FLAG_PREEMPTION << SCHERZO_CONTROL_FLAGS_SHIFT) | \
+         ((u64)(SCHERZO_FLAG_PREEMPTION | SCHERZO_FLAG_FULL_USER | SCHERZO_FLAG_OWN_IDLE | SCHERZO_FLAG_WHOLE_CORES | \
+         SCHERZO_FLAG_NUMA_LOCAL) << SCHERZO_CONTROL_FLAGS_SHIFT) | \
          ((u64)SCHERZO_ORDER_FIFO << SCHERZO_CONTROL_ORDER_SHIFT) | (9ULL << SCHERZO_CONTROL_GENERATION_SHIFT)",
         word.pack(),
     );

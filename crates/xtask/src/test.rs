@@ -10,13 +10,16 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use scherzo_vm::build::Workspace;
 use scherzo_vm::cache::Cache;
+use scherzo_vm::desktop::{self, Desktops};
 use scherzo_vm::harness::{self, Score};
 use scherzo_vm::progress::{say, step};
 use scherzo_vm::rig::{Rig, announce};
-use scherzo_vm::{cases, product, roots};
+use scherzo_vm::{cases, product, roots, translations};
 
+/// Inputs of each kind that the fuzz tests try in the long run.
+const NR_LONG_FUZZ_CASES: &str = "1000000";
 /// Crates whose integration tests talk to the daemon on a private bus.
-const BUS_CRATES: &[&str] = &["daemon", "ctl"];
+const BUS_CRATES: &[&str] = &["daemon", "ctl", "tray"];
 /// Guests that run side by side: each keeps one CPU of the host busy.
 const NR_PARALLEL_GUESTS: usize = 2;
 
@@ -27,7 +30,7 @@ pub(crate) struct Options {
     /// Also what takes long: soaks, hundreds of loads and kills
     #[arg(long)]
     long: bool,
-    /// Only guest cases whose "group/name" contains this
+    /// Only scenarios and guest cases whose "group/name" contains this
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -40,6 +43,8 @@ enum Part {
     Unit,
     /// The real daemon on a private bus, with a simulated engine
     Bus,
+    /// App, tray and GNOME Shell extension, used on desktops without a display
+    Desktop,
     /// The product, installed in guests with several kernels
     Vm,
 }
@@ -57,6 +62,9 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
             // Made while the rest is tested; whether it went well shows when it is used.
             scope.spawn(|| roots::guest_root(&cache));
         }
+        if options.wants(Part::Desktop) {
+            scope.spawn(|| desktop::make_roots(&cache));
+        }
         run_parts(&cache, checkout, options)
     })?;
     println!("{} passed, {} failed", score.nr_passed, score.nr_failed);
@@ -69,17 +77,20 @@ fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score>
     let (unit_targets, bus_targets) = integration_tests(checkout)?;
     let mut score = Score::default();
     if options.wants(Part::Lint) {
-        score = score.plus(lint(&workspace));
+        score = score.plus(lint(cache, &workspace));
     }
     if options.wants(Part::Unit) {
         let mut arguments = vec!["--lib", "--bins"];
         arguments.extend(select(&unit_targets));
-        score = score.plus(cargo_test(&workspace, "unit and property tests", &arguments)?);
-        score = score.plus(cargo_test(&workspace, "examples in the documentation", &["--doc"])?);
+        score = score.plus(cargo_test(&workspace, "unit and property tests", &arguments, options.long)?);
+        score = score.plus(cargo_test(&workspace, "examples in the documentation", &["--doc"], options.long)?);
     }
     if options.wants(Part::Bus) {
         ensure!(!bus_targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
-        score = score.plus(cargo_test(&workspace, "private-bus tests", &select(&bus_targets))?);
+        score = score.plus(cargo_test(&workspace, "private-bus tests", &select(&bus_targets), options.long)?);
+    }
+    if options.wants(Part::Desktop) {
+        score = score.plus(desktops(cache, &workspace, options)?);
     }
     if options.wants(Part::Vm) {
         score = score.plus(guests(checkout, options)?);
@@ -87,7 +98,7 @@ fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score>
     Ok(score)
 }
 
-fn lint(workspace: &Workspace<'_>) -> Score {
+fn lint(cache: &Cache, workspace: &Workspace<'_>) -> Score {
     let mut score = Score::default();
     let checks: [(&str, &[&str]); 2] = [
         ("formatting", &["fmt", "--all", "--check"]),
@@ -97,6 +108,9 @@ fn lint(workspace: &Workspace<'_>) -> Score {
         let started = Instant::now();
         score.note(name, started, &step(&format!("checking {name}"), || cargo(workspace, arguments)));
     }
+    let started = Instant::now();
+    let check = || translations::check(cache, workspace.build_root(), workspace.checkout());
+    score.note("translations", started, &step("checking translations", check));
     score
 }
 
@@ -131,13 +145,17 @@ fn select(targets: &[String]) -> Vec<&str> {
 }
 
 /// Runs `cargo test`, adding up the results that it prints. A build that fails counts as one failure.
-fn cargo_test(workspace: &Workspace<'_>, what: &str, targets: &[&str]) -> Result<Score> {
+fn cargo_test(workspace: &Workspace<'_>, what: &str, targets: &[&str], long: bool) -> Result<Score> {
     say(&format!("running {what}"));
     let _lock = workspace.lock()?;
     let started = Instant::now();
     let mut arguments = vec!["test", "--offline", "--locked", "--workspace", "--no-fail-fast"];
     arguments.extend(targets);
-    let mut child = workspace.cargo(&arguments)?.stdout(Stdio::piped()).spawn()?;
+    let mut cargo = workspace.cargo(&arguments)?;
+    if long {
+        cargo.env("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES);
+    }
+    let mut child = cargo.stdout(Stdio::piped()).spawn()?;
     let mut score = Score::default();
     for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
         let line = line?;
@@ -159,6 +177,16 @@ fn parse_result(line: &str) -> Option<Score> {
         part.and_then(|number| number.trim().parse::<usize>().ok())
     };
     Some(Score { nr_passed: count("passed")?, nr_failed: count("failed")? + count("ignored")? })
+}
+
+/// Pictures that scenarios take on the way stay in the cache, for whoever wants to look.
+fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &Options) -> Result<Score> {
+    let mut scenarios = desktop::SCENARIOS.to_vec();
+    scenarios.retain(|scenario| scenario.name.contains(&options.only));
+    ensure!(!scenarios.is_empty(), "no scenario is called {}", options.only);
+    let pictures = cache.path("pictures");
+    say(&format!("scenarios leave pictures in {}", pictures.display()));
+    Ok(Desktops::prepare(cache, workspace, &pictures)?.run(&scenarios))
 }
 
 fn guests(checkout: &Path, options: &Options) -> Result<Score> {

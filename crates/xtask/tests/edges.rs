@@ -12,11 +12,13 @@ const FORBIDDEN_IN_TREE: &[(&str, &[&str])] = &[
     ("scherzo-api", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
     ("scherzo-daemon", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
     ("scherzo-ctl", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("scherzo-tray", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("scherzo-app", &["libbpf-rs", "libbpf-sys"]),
     ("xtask", &["libbpf-sys", "libelf-sys", "openssl-sys", "zbus", "tokio"]),
 ];
 
 /// A crate, and what it must not name itself, though something that it names may.
-const FORBIDDEN_DIRECTLY: &[(&str, &[&str])] = &[("scherzo-engine", &["serde"])];
+const FORBIDDEN_DIRECTLY: &[(&str, &[&str])] = &[("scherzo-engine", &["serde"]), ("scherzo-app", &["tokio"])];
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 

@@ -1,4 +1,8 @@
 //! When to try again after a failure, and when to stop trying.
+//!
+//! A failure is the scheduler's own: ejected, crashed, not loadable. Each doubles the delay, and six in a row end the
+//! trying. An engine that someone killed says nothing about the scheduler: it is started again almost at once, however
+//! often that happens, and only if it dies before it has loaded does the delay grow.
 
 use std::time::Duration;
 
@@ -6,7 +10,13 @@ use super::event::Time;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
-const MAX_FAILURES: u32 = 6;
+pub(super) const MAX_FAILURES: u32 = 6;
+/// Waking up this much later than asked for means that there is no CPU. Even then one wake-up in twenty may be prompt,
+/// thanks to the kernel's deadline server for ordinary tasks.
+const LATE: Duration = Duration::from_millis(200);
+const NR_PROMPT: u32 = 3;
+/// After an engine was killed: the machine should not wait, and whoever killed it should not meet a storm.
+const KILLED_DELAY: Duration = Duration::from_millis(100);
 /// An engine that ran this long was well; what happened before no longer counts.
 pub(super) const GOOD_RUN: Duration = Duration::from_mins(5);
 
@@ -14,19 +24,30 @@ pub(super) const GOOD_RUN: Duration = Duration::from_mins(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Backoff {
     nr_failures: u32,
+    /// Engines in a row that were killed before they had loaded.
+    nr_killed_early: u32,
     not_before: Time,
     gave_up: bool,
+    /// After starvation: how many more times in a row this service must get a CPU in time.
+    nr_prompt_wanted: u32,
 }
 
 impl Backoff {
-    /// Counts a failure of an engine that had been loaded for `ran`, if at all.
-    pub(super) fn failed(&mut self, now: Time, ran: Option<Duration>) {
+    /// Counts a failure of an engine that had been loaded for `ran`, if at all. True if it was one too many.
+    pub(super) fn failed(&mut self, now: Time, ran: Option<Duration>) -> bool {
         if ran.is_some_and(|ran| ran >= GOOD_RUN) {
             self.nr_failures = 0;
         }
         self.nr_failures += 1;
+        self.not_before = now + doubled(FIRST_DELAY, self.nr_failures - 1);
         self.gave_up |= self.nr_failures >= MAX_FAILURES;
-        self.not_before = now + delay(self.nr_failures);
+        self.gave_up
+    }
+
+    /// Someone killed an engine that had been loaded for `ran`, if at all. That is no failure.
+    pub(super) fn killed(&mut self, now: Time, ran: Option<Duration>) {
+        self.nr_killed_early = if ran.is_some() { 0 } else { self.nr_killed_early + 1 };
+        self.not_before = now + doubled(KILLED_DELAY, self.nr_killed_early);
     }
 
     /// Waits a little, without counting a failure.
@@ -34,14 +55,27 @@ impl Backoff {
         self.not_before = now + FIRST_DELAY;
     }
 
+    /// Real-time programs left no CPU to anybody else. Waits until they do, without counting a failure.
+    pub(super) fn starved(&mut self, now: Time) {
+        self.not_before = now + FIRST_DELAY;
+        self.nr_prompt_wanted = NR_PROMPT;
+    }
+
+    /// When the delay is over: whether there is a CPU to be had. After starvation the service looks at itself: as long
+    /// as it wakes up late, so would everybody else.
+    pub(super) fn finds_a_cpu(&mut self, now: Time) -> bool {
+        if self.nr_prompt_wanted == 0 {
+            return true;
+        }
+        let late = now > self.not_before + LATE;
+        self.nr_prompt_wanted = if late { NR_PROMPT } else { self.nr_prompt_wanted - 1 };
+        self.not_before = now + FIRST_DELAY;
+        self.nr_prompt_wanted == 0
+    }
+
     /// Stops trying until someone asks.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
-    }
-
-    /// Whether it stopped trying.
-    pub(super) fn gave_up(&self) -> bool {
-        self.gave_up
     }
 
     /// When to try next; `None` after giving up.
@@ -50,8 +84,8 @@ impl Backoff {
     }
 }
 
-fn delay(nr_failures: u32) -> Duration {
-    FIRST_DELAY.saturating_mul(1 << (nr_failures - 1).min(16)).min(LONGEST_DELAY)
+fn doubled(first: Duration, nr_times: u32) -> Duration {
+    first.saturating_mul(1 << nr_times.min(16)).min(LONGEST_DELAY)
 }
 
 #[cfg(test)]
@@ -62,19 +96,18 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_a_minute() {
-        let seconds: Vec<_> = (1..=8).map(|nr| delay(nr).as_secs()).collect();
+        let seconds: Vec<_> = (0..8).map(|nr| doubled(FIRST_DELAY, nr).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(delay(u32::MAX).as_secs(), 60);
+        assert_eq!(doubled(FIRST_DELAY, u32::MAX).as_secs(), 60);
     }
 
     #[test]
     fn six_in_a_row_are_enough() {
         let mut backoff = Backoff::default();
         for _ in 0..5 {
-            backoff.failed(SECOND, None);
-            assert!(!backoff.gave_up());
+            assert!(!backoff.failed(SECOND, None));
         }
-        backoff.failed(SECOND, Some(SECOND));
+        assert!(backoff.failed(SECOND, Some(SECOND)));
         assert_eq!(backoff.retry_at(), None);
     }
 
@@ -84,7 +117,22 @@ mod tests {
         for _ in 0..5 {
             backoff.failed(SECOND, None);
         }
-        backoff.failed(GOOD_RUN, Some(GOOD_RUN));
+        assert!(!backoff.failed(GOOD_RUN, Some(GOOD_RUN)));
         assert_eq!(backoff.retry_at(), Some(GOOD_RUN + FIRST_DELAY));
+    }
+
+    #[test]
+    fn being_killed_is_no_failure_and_costs_a_moment() {
+        let mut backoff = Backoff::default();
+        for _ in 0..200 {
+            backoff.killed(SECOND, Some(Duration::ZERO));
+            assert_eq!(backoff.retry_at(), Some(SECOND + KILLED_DELAY));
+        }
+        for _ in 0..200 {
+            backoff.killed(SECOND, None);
+        }
+        assert_eq!(backoff.retry_at(), Some(SECOND + LONGEST_DELAY), "it cannot even load: memory may be short");
+        backoff.killed(SECOND, Some(SECOND));
+        assert_eq!(backoff.retry_at(), Some(SECOND + KILLED_DELAY));
     }
 }

@@ -9,7 +9,8 @@ use scherzo_api::types::{HistoryEvent, Mode, Reason, RequestedMode};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 
 use super::holds::HoldRequest;
-use super::power::PowerEvent;
+use super::power::{PowerEvent, Source};
+use super::quarantine::{Build, Quarantine};
 use super::view::Published;
 use crate::settings::Settings;
 
@@ -33,14 +34,35 @@ pub struct Wish {
     pub mode: RequestedMode,
     /// The user who chose the mode, if known.
     pub chosen_by: Option<u32>,
+    /// The power source that it was chosen on, if known.
+    pub chosen_on: Option<Source>,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
 }
 
 impl Default for Wish {
     fn default() -> Self {
-        Self { enabled: false, mode: RequestedMode::Auto, chosen_by: None, preemption: true }
+        Self { enabled: false, mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, preemption: true }
     }
+}
+
+/// What the service starts from.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// What was wished last time.
+    pub wish: Wish,
+    /// What the files say.
+    pub settings: Settings,
+    /// What the kernel says.
+    pub kernel: Kernel,
+    /// An earlier run left a note of settings to restore.
+    pub noted: bool,
+    /// How this boot and those before went.
+    pub boot: Boot,
+    /// What runs on what.
+    pub build: Build,
+    /// What an earlier run has given up on.
+    pub quarantine: Option<Quarantine>,
 }
 
 /// What is known about this start of the system and those before.
@@ -277,7 +299,7 @@ pub enum Action {
         /// Number it answers with.
         seq: u32,
         /// New behaviour.
-        choice: Choice,
+        settings: LoadSettings,
     },
     /// Tell it to bring its counters up to date.
     Refresh {
@@ -294,6 +316,10 @@ pub enum Action {
     ReadKernel,
     /// Read the shared page, and report [`Event::Health`].
     ReadHealth,
+    /// Put these settings back into the place of those that a client has set.
+    RevertSettings(Settings),
+    /// Make it survive a restart that nothing is loaded while this build runs, or forget that.
+    KeepQuarantine(Option<Quarantine>),
     /// Make the wish survive a restart.
     Persist(Wish),
     /// Show clients what is so now.
@@ -307,6 +333,8 @@ pub enum Action {
         /// Which hold.
         cookie: u32,
     },
+    /// Hold the power profile `power-saver`, or no longer.
+    HoldProfile(bool),
     /// Report [`Event::PeerGone`] when this bus name goes.
     Watch(String),
     /// No longer.

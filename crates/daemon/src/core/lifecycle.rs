@@ -1,18 +1,16 @@
 //! From idle to loaded and back, expected or not.
 
-use std::time::Duration;
-
 use scherzo_api::details::Details;
 use scherzo_api::types::{HistoryEvent, Reason};
 use scherzo_wire::layout::WIRE_VERSION;
-use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
+use scherzo_wire::message::{ExitKind, FailKind};
 
 use super::State;
-use super::backoff::{Backoff, GOOD_RUN};
-use super::event::{Action, Choice, EngineEvent, Fault, Gone, Kernel, Run};
+use super::backoff::GOOD_RUN;
+use super::event::{Action, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
-    Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY, Phase, Stage,
-    UNLOAD_LIMIT,
+    Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY,
+    PROBE_FOR_SUBSCRIBERS, Phase, Stage, UNLOAD_LIMIT,
 };
 use super::request::Refresh;
 
@@ -54,9 +52,9 @@ impl State {
         match &self.phase {
             Phase::Loading { .. } | Phase::Loaded(_) if !wanted => self.unload(),
             // It is loaded anew once it is gone.
-            Phase::Loaded(loaded) if loaded.applied.tunables != self.settings.tunables => self.unload(),
+            Phase::Loaded(loaded) if loaded.applied.tunables.must_reload_for(&self.settings.tunables) => self.unload(),
             Phase::Loaded(_) => self.switch(),
-            Phase::Idle if wanted && self.may_load() => self.load(),
+            Phase::Idle if wanted && self.may_load() && self.backoff.finds_a_cpu(self.now) => self.load(),
             _ => {}
         }
     }
@@ -71,11 +69,15 @@ impl State {
         match &mut self.phase {
             Phase::Loading { deadline, .. } if *deadline <= now => self.give_up_loading(),
             Phase::Loaded(loaded) if loaded.probe_at <= now => {
-                loaded.probe_at = now + PROBE_EVERY;
+                loaded.probe_at = now + if self.subscribers.is_empty() { PROBE_EVERY } else { PROBE_FOR_SUBSCRIBERS };
                 self.probe();
             }
-            Phase::Ending(Ending { kill_at, .. }) if kill_at.is_some_and(|at| at <= now) => {
-                *kill_at = None;
+            Phase::Ending(ending) if ending.kill_at.is_some_and(|at| at <= now) => {
+                ending.kill_at = None;
+                if ending.cause == Cause::Unknown {
+                    // That it dies by a signal now is our doing.
+                    ending.cause = Cause::Fault(too_slow("end"));
+                }
                 self.act(Action::Kill(run));
             }
             Phase::Draining { deadline, .. } if *deadline <= now => self.become_idle(),
@@ -117,8 +119,7 @@ impl State {
     }
 
     fn give_up_loading(&mut self) {
-        let what = Details::from([("what".to_owned(), "load the scheduler".into())]);
-        self.kill(Fault { reason: Reason::EngineTimeout, details: what });
+        self.kill(too_slow("load the scheduler"));
     }
 
     fn kill(&mut self, fault: Fault) {
@@ -158,12 +159,8 @@ impl State {
             applied,
             switching: None,
             degraded: false,
-            probe_at: self.now + PROBE_EVERY,
+            probe_at: self.now + PROBE_FOR_SUBSCRIBERS,
         });
-    }
-
-    fn wanted(&self) -> Applied {
-        Applied { decision: self.decision(), tunables: self.settings.tunables, version: self.version }
     }
 
     fn switch(&mut self) {
@@ -172,13 +169,13 @@ impl State {
         let Phase::Loaded(loaded) = &mut self.phase else { return };
         if loaded.switching.is_some() {
             // One at a time; the newest wish is sent after the answer.
-        } else if loaded.applied.decision.choice == wanted.decision.choice {
+        } else if loaded.applied.settings() == wanted.settings() {
             loaded.applied = wanted;
         } else {
-            let choice = wanted.decision.choice;
+            let settings = wanted.settings();
             loaded.switching = Some((seq, wanted));
             self.next_seq = seq;
-            self.act(Action::Switch { run: self.run, seq, choice });
+            self.act(Action::Switch { run: self.run, seq, settings });
         }
     }
 
@@ -212,9 +209,9 @@ impl State {
         match &mut self.phase {
             Phase::Ending(_) => {}
             Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
-                let Choice { mode, preemption } = applied.decision.choice;
+                let settings = applied.settings();
                 *stage = Stage::Sent(applied);
-                self.act(Action::Load(self.run, LoadSettings { mode, preemption, ..self.settings.tunables }));
+                self.act(Action::Load(self.run, settings));
             }
             Phase::Loading { stage: Stage::Starting, .. } => {
                 let text = format!("it speaks version {wire_version}, the service {WIRE_VERSION}");
@@ -264,46 +261,6 @@ impl State {
             None => {}
         }
     }
-
-    fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
-        self.last_error = fault.text();
-        self.refuse_loading(&fault.to_error());
-        let mut details = fault.to_details();
-        if let Some(ran) = ran {
-            details.insert("seconds".to_owned(), ran.as_secs().cast_signed().into());
-            self.record(HistoryEvent::Ejected, details);
-            self.act(Action::TellExit(fault.clone()));
-        } else {
-            self.record(HistoryEvent::NotLoaded, details);
-        }
-        self.fault = Some(fault.clone());
-        if std::mem::take(&mut self.on_trial) {
-            self.wish.enabled = false;
-            return;
-        }
-        match fault.reason {
-            // Trying again cannot help until someone does something about it, or asked for just this.
-            Reason::NoSchedExt
-            | Reason::MalformedBtf
-            | Reason::Permission
-            | Reason::EngineMismatch
-            | Reason::EngineMissing
-            | Reason::KernelUnloaded => self.backoff.give_up(),
-            Reason::ForeignScheduler => self.backoff.hold_off(self.now),
-            _ => self.backoff.failed(self.now, ran),
-        }
-        if self.backoff.gave_up() {
-            self.last_error.push_str(" It is not tried again until you enable Scherzo again.");
-        }
-    }
-
-    /// Forgets past failures, because someone asks anew.
-    pub(super) fn try_afresh(&mut self) {
-        self.backoff = Backoff::default();
-        self.boot_delay = None;
-        self.fault = None;
-        self.last_error.clear();
-    }
 }
 
 fn fail_fault(kind: FailKind, text: String, kernel: &Kernel) -> Fault {
@@ -322,15 +279,24 @@ fn exit_fault(kind: ExitKind, code: i64, text: String) -> Fault {
         ExitKind::Kernel => Reason::KernelUnloaded,
         ExitKind::Error => Reason::KernelError,
         ExitKind::Stall => Reason::Stall,
+        ExitKind::RtStarvation => Reason::RtStarvation,
     };
     let mut fault = Fault::with_text(reason, text);
     fault.details.insert("code".to_owned(), code.into());
     fault
 }
 
+fn too_slow(what: &str) -> Fault {
+    Fault { reason: Reason::EngineTimeout, details: Details::from([("what".to_owned(), what.into())]) }
+}
+
+/// Signals that a program brings upon itself: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
+const CRASHES: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];
+
 fn gone_fault(how: Gone) -> Fault {
     let (reason, name, number) = match how {
         Gone::Code(code) => (Reason::EngineEnded, "code", code),
+        Gone::Signal(signal) if CRASHES.contains(&signal) => (Reason::EngineCrashed, "signal", signal),
         Gone::Signal(signal) => (Reason::EngineKilled, "signal", signal),
     };
     Fault { reason, details: Details::from([(name.to_owned(), i64::from(number).into())]) }

@@ -22,23 +22,27 @@ mod holds;
 mod lifecycle;
 mod phase;
 mod power;
+mod quarantine;
 mod request;
+mod supervision;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use arbiter::Rules;
 pub use event::{
-    Action, Boot, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Time, Wish,
+    Action, Boot, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Start,
+    Time, Wish,
 };
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
+pub use quarantine::{Build, Quarantine};
 pub use view::Published;
 
 use std::collections::BTreeSet;
 
 use scherzo_api::details::Details;
-use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
+use scherzo_api::types::{HistoryEvent, Mode, RequestedMode};
 
 use arbiter::Decision;
 use backoff::Backoff;
@@ -46,6 +50,7 @@ use holds::Holds;
 use phase::Phase;
 use power::Power;
 use request::{Refresh, Waiter};
+use supervision::Probation;
 
 use crate::settings::Settings;
 
@@ -82,6 +87,11 @@ pub struct State {
     /// The decision that the version is of.
     decided: Decision,
     backoff: Backoff,
+    /// What is new, and what it replaced.
+    probation: Option<Probation>,
+    build: Build,
+    /// What is remembered.
+    quarantine: Option<Quarantine>,
     /// Loading waits until then, or for a person to log in or to ask.
     boot_delay: Option<Time>,
     /// If the system goes down now, that may have been our fault.
@@ -101,11 +111,10 @@ pub struct State {
 }
 
 impl State {
-    /// The state at the start of the service, at time zero: what was wished last time, the settings, what the kernel
-    /// says, and
-    /// whether an earlier run left a note of settings to restore.
+    /// The state at the start of the service, at time zero.
     #[must_use]
-    pub fn new(wish: Wish, settings: Settings, kernel: Kernel, noted: bool, boot: Boot) -> (Self, Vec<Action>) {
+    pub fn new(start: Start) -> (Self, Vec<Action>) {
+        let Start { wish, settings, kernel, noted, boot, build, quarantine } = start;
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
@@ -123,6 +132,9 @@ impl State {
             version: 0,
             decided: arbiter::decide(settings.rules, wish, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
+            probation: None,
+            build,
+            quarantine: None,
             boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
             on_watch: false,
             fault: None,
@@ -135,6 +147,7 @@ impl State {
             leaving: Leaving::No,
             published: None,
         };
+        state.remember_quarantine(quarantine);
         if boot.nr_unclean >= MAX_UNCLEAN_BOOTS {
             state.distrust();
         }
@@ -196,12 +209,13 @@ impl State {
 
     fn settle(&mut self) {
         self.expire_phase();
-        if self.power.settle(self.now) {
-            self.source_changed();
-        }
+        let source_changed = self.power.settle(self.now);
+        self.end_choice(source_changed);
         self.note_decision();
         self.answer();
         self.converge();
+        self.drive_profile();
+        self.watch_probation();
         self.answer();
         self.watch_peers();
         self.persist();
@@ -252,12 +266,13 @@ impl State {
         }
     }
 
-    /// Something brought the system down soon after loading, again and again.
-    fn distrust(&mut self) {
-        let fault = Fault::plain(Reason::UncleanBoots);
-        self.last_error = fault.text();
-        self.fault = Some(fault);
-        self.backoff.give_up();
+    /// Holds a frugal power profile while the mode in effect is the frugal one, if that is wanted.
+    fn drive_profile(&mut self) {
+        let frugal =
+            matches!(&self.phase, Phase::Loaded(loaded) if loaded.applied.decision.choice.mode == Mode::LowPower);
+        if let Some(hold) = self.power.drive_profile(frugal && self.settings.drive_power_profile) {
+            self.act(Action::HoldProfile(hold));
+        }
     }
 
     /// When loading may be tried; `None` after giving up.
@@ -274,17 +289,23 @@ impl State {
     }
 
     fn configured(&mut self, settings: Settings, by: Option<Caller>) {
-        if settings != self.settings {
+        let before = self.settings;
+        if settings != before {
             self.settings = settings;
+            self.put_on_probation(before, self.wish);
             self.record(HistoryEvent::Configured, by.unwrap_or_default().to_details());
         }
     }
 
-    /// A choice was made for the situation that has just ended.
-    fn source_changed(&mut self) {
-        if self.settings.rules.choice_ends_with_source {
-            self.wish.mode = RequestedMode::Auto;
-            self.wish.chosen_by = None;
+    /// A choice was made for a situation. That may have ended just now, or while the service was not there.
+    fn end_choice(&mut self, source_changed: bool) {
+        let Some(source) = self.power.source().filter(|_| self.wish.mode != RequestedMode::Auto) else { return };
+        let another = source_changed || self.wish.chosen_on.is_some_and(|chosen_on| chosen_on != source);
+        if another && self.settings.rules.choice_ends_with_source {
+            self.wish = Wish { mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, ..self.wish };
+            self.forget_choice_on_probation();
+        } else {
+            self.wish.chosen_on = Some(source);
         }
     }
 

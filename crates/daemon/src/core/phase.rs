@@ -5,20 +5,23 @@ use std::time::Duration;
 use scherzo_wire::message::LoadSettings;
 
 use super::arbiter::Decision;
-use super::event::{Fault, Time};
+use super::event::{Choice, Fault, Time};
 
 /// Loading ends by then, one way or the other; clients give up after 25 s.
 pub(super) const LOAD_LIMIT: Duration = Duration::from_secs(18);
 /// An engine asked to unload is killed after this.
 pub(super) const UNLOAD_LIMIT: Duration = Duration::from_secs(5);
-/// An engine that has nothing left to do is killed after this.
-pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
+/// An engine that has nothing left to do is killed after this; giving memory back takes a while on a busy machine.
+pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(5);
 /// The kernel lets go of a dead engine's scheduler within this.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked while it is about to change.
 pub(super) const KERNEL_POLL: Duration = Duration::from_millis(50);
-/// How often a loaded scheduler is looked at.
-pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often a loaded scheduler is looked at. What the kernel does to it is told at once; only whether its engine answers
+/// has to be looked up, and an idle machine should sleep. (A timer of the runtime costs up to three wake-ups.)
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(4);
+/// How often while someone subscribes to statistics.
+pub(super) const PROBE_FOR_SUBSCRIBERS: Duration = Duration::from_secs(1);
 
 /// Where things stand.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,9 +54,17 @@ pub(super) enum Stage {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Applied {
     pub(super) decision: Decision,
-    /// Slices and bounds, which only loading can change.
+    /// Slices, bounds and placement.
     pub(super) tunables: LoadSettings,
     pub(super) version: u64,
+}
+
+impl Applied {
+    /// All that the engine is told.
+    pub(super) fn settings(&self) -> LoadSettings {
+        let Choice { mode, preemption } = self.decision.choice;
+        LoadSettings { mode, preemption, ..self.tunables }
+    }
 }
 
 /// A loaded scheduler.

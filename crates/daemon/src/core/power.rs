@@ -31,6 +31,12 @@ pub enum PowerEvent {
     BatteryLow(bool),
     /// The active power profile; `None` if no power-profiles daemon runs.
     Profile(Option<String>),
+    /// The power-profiles daemon has dropped our hold, because someone chose a profile.
+    ProfileHoldDropped,
+    /// No power-profiles daemon grants us a hold.
+    ProfileHoldRefused,
+    /// Our hold has ended otherwise: what the power-profiles daemon says from now on is not our doing.
+    ProfileHoldEnded,
     /// The system is awake again.
     Resumed,
 }
@@ -46,12 +52,34 @@ pub(super) struct Power {
     changed_at: Option<Time>,
     resumed_at: Option<Time>,
     battery_low: bool,
+    /// The active profile.
+    shown_profile: Option<String>,
+    /// The profile without our hold, as far as we know.
     profile: Option<String>,
     /// The profile was changed after the last change of source.
     profile_chosen: bool,
+    hold: ProfileHold,
 }
 
+/// How our hold of the profile [`SAVER`] stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct ProfileHold {
+    /// It was asked for, and not taken back.
+    asked: bool,
+    /// It may be in effect: [`SAVER`] is our doing.
+    ours: bool,
+    /// Someone chose another profile; that is respected while what we held it for lasts.
+    declined: bool,
+}
+
+/// The profile that can be held.
+const SAVER: &str = "power-saver";
+
 impl Power {
+    pub(super) fn source(&self) -> Option<Source> {
+        self.source
+    }
+
     pub(super) fn on_battery(&self) -> bool {
         self.source == Some(Source::Battery)
     }
@@ -63,6 +91,11 @@ impl Power {
 
     pub(super) fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
+    }
+
+    /// The active profile, whoever's doing it is.
+    pub(super) fn shown_profile(&self) -> Option<&str> {
+        self.shown_profile.as_deref()
     }
 
     pub(super) fn profile_chosen(&self) -> bool {
@@ -78,6 +111,9 @@ impl Power {
             PowerEvent::Source(source) => self.source_says(now, source),
             PowerEvent::BatteryLow(low) => self.battery_low = low,
             PowerEvent::Profile(profile) => self.profile_says(now, profile),
+            PowerEvent::ProfileHoldDropped => self.hold_dropped(),
+            PowerEvent::ProfileHoldRefused => self.hold.ours = false,
+            PowerEvent::ProfileHoldEnded => self.hold.ours = self.hold.asked,
             PowerEvent::Resumed => {
                 self.resumed_at = Some(now);
                 if let Some((_, at)) = &mut self.pending {
@@ -103,13 +139,37 @@ impl Power {
     }
 
     fn profile_says(&mut self, now: Time, profile: Option<String>) {
-        if profile == self.profile {
+        self.shown_profile.clone_from(&profile);
+        // Following what we hold ourselves would never end.
+        if profile == self.profile || self.hold.ours && profile.as_deref() == Some(SAVER) {
             return;
         }
         let follows = self.pending.is_some() || self.changed_at.is_some_and(|at| now < at + PROFILE_FOLLOWS);
         // The first word, and that of a daemon that has returned, is no change.
         self.profile_chosen = profile.is_some() && self.profile.is_some() && !follows;
+        self.hold.declined |= self.profile_chosen;
         self.profile = profile;
+    }
+
+    fn hold_dropped(&mut self) {
+        self.hold.ours = false;
+        self.hold.declined = true;
+        self.profile_chosen = true;
+        // If it is another one, that is about to be told.
+        self.profile.clone_from(&self.shown_profile);
+    }
+
+    /// Whether to hold the profile [`SAVER`] from now on, if that is new; `saving` says that there is a reason to.
+    pub(super) fn drive_profile(&mut self, saving: bool) -> Option<bool> {
+        self.hold.declined &= saving;
+        let needless = !self.hold.asked && self.profile.as_deref() == Some(SAVER);
+        let hold = saving && !self.hold.declined && !needless;
+        if hold == self.hold.asked {
+            return None;
+        }
+        self.hold.asked = hold;
+        self.hold.ours |= hold;
+        Some(hold)
     }
 
     /// Lets what was pending count. True if the machine was plugged or unplugged.
@@ -188,6 +248,47 @@ mod tests {
         assert!(!power.profile_chosen());
         power.take(SECOND * 60, profile("balanced"));
         assert!(power.profile_chosen());
+    }
+
+    #[test]
+    fn our_own_hold_is_no_change_of_profile() {
+        let mut power = on(Source::Battery);
+        let profile = |name: &str| PowerEvent::Profile(Some(name.into()));
+        power.take(SECOND, profile("balanced"));
+        assert_eq!(power.drive_profile(true), Some(true));
+        assert_eq!(power.drive_profile(true), None);
+        power.take(SECOND * 9, profile("power-saver"));
+        assert_eq!((power.profile(), power.shown_profile()), (Some("balanced"), Some("power-saver")));
+        assert_eq!(power.drive_profile(false), Some(false));
+        // Said before our release was heard.
+        power.take(SECOND * 10, profile("power-saver"));
+        power.take(SECOND * 10, profile("balanced"));
+        power.take(SECOND * 10, PowerEvent::ProfileHoldEnded);
+        assert!(!power.profile_chosen());
+        power.take(SECOND * 20, profile("power-saver"));
+        assert!(power.profile_chosen());
+        let mut refused = on(Source::Battery);
+        refused.take(SECOND, profile("balanced"));
+        assert_eq!(refused.drive_profile(true), Some(true));
+        refused.take(SECOND, PowerEvent::ProfileHoldRefused);
+        refused.take(SECOND * 9, profile("power-saver"));
+        assert!(refused.profile_chosen(), "it is not our doing");
+        assert_eq!(power.drive_profile(true), None, "it is active anyway");
+    }
+
+    #[test]
+    fn whoever_chooses_a_profile_meanwhile_is_obeyed() {
+        let mut power = on(Source::Battery);
+        let profile = |name: &str| PowerEvent::Profile(Some(name.into()));
+        power.take(SECOND, profile("balanced"));
+        assert_eq!(power.drive_profile(true), Some(true));
+        power.take(SECOND * 9, profile("power-saver"));
+        power.take(SECOND * 10, PowerEvent::ProfileHoldDropped);
+        power.take(SECOND * 10, profile("balanced"));
+        assert!(power.profile_chosen(), "although it is the one from before");
+        assert_eq!((power.drive_profile(true), power.drive_profile(true)), (Some(false), None));
+        assert_eq!(power.drive_profile(false), None);
+        assert_eq!(power.drive_profile(true), Some(true), "another time, another reason");
     }
 
     #[test]

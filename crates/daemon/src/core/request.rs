@@ -7,7 +7,7 @@ use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
 
 use super::event::{Action, Caller, Fault, Kernel, Request, RequestId, Time, Wish};
 use super::holds::HoldRequest;
-use super::phase::{Loaded, Phase};
+use super::phase::{Loaded, PROBE_FOR_SUBSCRIBERS, Phase};
 use super::{Leaving, State};
 
 /// Clients give up after 25 s; they get an answer before.
@@ -87,6 +87,9 @@ impl State {
                     return Err(Error::LimitReached("Too many programs subscribe to statistics. Close one.".into()));
                 }
                 self.subscribers.insert(caller.name);
+                if let Phase::Loaded(loaded) = &mut self.phase {
+                    loaded.probe_at = loaded.probe_at.min(self.now + PROBE_FOR_SUBSCRIBERS);
+                }
                 self.reply(id, Ok(()));
             }
             Request::Unsubscribe => {
@@ -157,11 +160,13 @@ impl State {
                 self.act(Action::TellReleased { holder: hold.holder.name, cookie: hold.cookie });
             }
         }
-        self.choose(id, Wish { mode, chosen_by: uid.filter(|_| chosen), ..self.wish });
+        let chosen_on = self.power.source().filter(|_| chosen);
+        self.choose(id, Wish { mode, chosen_by: uid.filter(|_| chosen), chosen_on, ..self.wish });
     }
 
     fn choose(&mut self, id: RequestId, wish: Wish) {
-        self.wish = wish;
+        let before = std::mem::replace(&mut self.wish, wish);
+        self.put_on_probation(self.settings, before);
         self.note_decision();
         match self.phase {
             Phase::Loading { .. } => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
@@ -224,11 +229,9 @@ impl State {
             (Want::Decision(version), Phase::Loaded(loaded)) if loaded.applied.version >= version => {
                 Verdict::Answer(Ok(()))
             }
-            (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => {
-                Verdict::Answer(Err(Error::NotRunning(
-                    "The scheduler ended before it could switch. Your choice is kept for when it is back.".into(),
-                )))
-            }
+            (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => Verdict::Answer(Err(
+                Error::NotRunning("The scheduler ended before it could switch. Look at the state in a moment.".into()),
+            )),
             (Want::Decision(_), _) if late => Verdict::Answer(Err(Error::Busy(
                 "The engine does not answer. It switches to your choice when it is back.".into(),
             ))),

@@ -53,7 +53,7 @@ impl State {
             settings: self.settings,
             holds: self.holds.list().to_vec(),
             on_battery: self.power.on_battery(),
-            power_profile: self.power.profile().unwrap_or_default().to_owned(),
+            power_profile: self.power.shown_profile().unwrap_or_default().to_owned(),
             last_error: self.last_error.clone(),
         }
     }

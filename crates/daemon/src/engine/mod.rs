@@ -48,7 +48,7 @@ impl Reporter {
 }
 
 /// The core's view of a message, apart from its pages.
-fn event_of(message: ToDaemon) -> EngineEvent {
+pub(crate) fn event_of(message: ToDaemon) -> EngineEvent {
     match message {
         ToDaemon::Hello { wire_version } => EngineEvent::Hello { wire_version },
         ToDaemon::Loaded { .. } => EngineEvent::Loaded,

@@ -2,7 +2,8 @@
 //! sched_ext kernel is at hand. Everything above the trait is the real service.
 //!
 //! The pretended kernel is a directory with the files of sysfs and procfs that the service reads. Two signals to the
-//! service play accidents: SIGUSR1 kills the engine, SIGUSR2 makes it stop answering, or answer again.
+//! service play accidents: SIGUSR1 kills the engine, SIGUSR2 makes it stop answering, or answer again. Taking the
+//! scheduler out of the pretended kernel ejects it.
 
 use std::fs;
 use std::io;
@@ -46,6 +47,7 @@ impl Tree {
     /// Makes the files of a kernel with sched_ext and nothing loaded.
     pub fn plant(root: Root) -> io::Result<Self> {
         let tree = Self(root);
+        tree.write("proc/sys/kernel/osrelease", "6.18.0-simulated\n")?;
         tree.write("proc/sys/vm/compact_unevictable_allowed", "1\n")?;
         tree.write("proc/stat", "cpu  1 0 1 100 0 0 0 0 0 0\n")?;
         for (name, value) in
@@ -189,9 +191,17 @@ impl Process {
                         }
                     }
                 }
-                _ = beat.tick() => if let Some(fiction) = &mut self.loaded {
-                    fiction.go_on();
-                },
+                _ = beat.tick() => {
+                    if self.is_ejected() {
+                        self.loaded = None;
+                        let text = "simulated ejection".to_owned();
+                        self.reporter.report(EngineEvent::Exited { kind: ExitKind::Error, code: 1, text }, None).await;
+                        return Ok(Gone::Code(0));
+                    }
+                    if let Some(fiction) = &mut self.loaded {
+                        fiction.go_on();
+                    }
+                }
             }
         }
     }
@@ -214,9 +224,9 @@ impl Process {
                 self.loaded = Some(fiction);
                 self.reporter.report(EngineEvent::Loaded, Some(pages)).await;
             }
-            ToEngine::SetMode { seq, mode, preemption } => {
+            ToEngine::Apply { seq, settings } => {
                 if let Some(fiction) = &mut self.loaded {
-                    fiction.switch(mode, preemption);
+                    fiction.switch(settings.mode, settings.preemption);
                 }
                 self.reporter.report(EngineEvent::Done { seq }, None).await;
             }
@@ -231,6 +241,10 @@ impl Process {
             }
         }
         Ok(None)
+    }
+
+    fn is_ejected(&self) -> bool {
+        self.loaded.is_some() && matches!(crate::kernel::read(&self.tree.0), Ok(crate::core::Kernel::Idle))
     }
 
     fn obstacle(&self) -> Option<FailKind> {

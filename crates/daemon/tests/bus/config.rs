@@ -30,6 +30,8 @@ async fn settings_change_what_happens_and_survive() {
 
     let changes = HashMap::from([("base_slice_us", Variant::from(4_000u32)), ("starvation_ms", 50i64.into())]);
     client.scheduler.configure(changes).await.unwrap();
+    assert_eq!(stage.kernel().enable_seq, 1, "slices change in place");
+    client.scheduler.configure(HashMap::from([("partial", true.into())])).await.unwrap();
     eventually("loaded anew", async || stage.kernel().enable_seq == 2).await;
     client.wait_for_state("running").await;
     daemon.signal(Signal::TERM);
@@ -50,6 +52,7 @@ async fn refusals_name_what_is_wrong_and_change_nothing() {
     for (key, value, part) in [
         ("base_slice_us", Variant::from(1u32), "allowed is 250 to 20000"),
         ("min_slice_us", Variant::from(19_000u32), "min_slice_us is 19000"),
+        ("full_user", true.into(), "needs builtin_idle = false"),
         ("battery_mode", Variant::from("interactive"), "etc/scherzo/scherzo.toml"),
         ("battery_mode", Variant::from("auto"), "takes one of"),
         ("follow_holds", Variant::from(1u32), "true or false"),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use scherzo_api::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use scherzo_api::types::{HistoryEvent, Reason, State};
 use zbus::fdo::IntrospectableProxy;
 
 use crate::support::Stage;
@@ -100,4 +101,14 @@ fn name_of(element: &BytesStart<'_>) -> String {
 
 fn attribute(element: &BytesStart<'_>, name: &str) -> String {
     element.try_get_attribute(name).unwrap().map(|found| found.value.into_owned()).unwrap_or_default()
+}
+
+#[test]
+fn every_id_is_documented() {
+    let reasons = Reason::ALL.iter().map(|reason| reason.name());
+    let events = HistoryEvent::ALL.iter().map(|event| event.name());
+    let states = State::ALL.iter().map(|state| state.name());
+    let words: BTreeSet<_> = CONTRACT.split(|letter: char| !letter.is_alphanumeric() && letter != '-').collect();
+    let missing: Vec<_> = reasons.chain(events).chain(states).filter(|id| !words.contains(id)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -1,14 +1,17 @@
 //! What goes wrong: dead and silent engines, kernels without sched_ext, other schedulers.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
 use tokio::time::timeout;
+use zbus::OwnedVariant;
 
 use crate::support::{Client, PATIENCE, Stage, eventually, read};
 
+const QUARANTINE: &str = "var/lib/scherzo/quarantine.toml";
 const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
 
 #[tokio::test]
@@ -18,6 +21,7 @@ async fn a_killed_engine_is_told_and_brought_back() {
     let client = Client::new(&stage).await;
     let mut exits = client.scheduler.receive_engine_exited().await.unwrap();
     client.scheduler.set_enabled(true).await.unwrap();
+    let states = client.record_states().await;
     assert!(stage.file("run/scherzo/restore.toml").exists());
     // The real engine clears it; killed, it cannot put it back.
     std::fs::write(stage.file(SYSCTL), "0\n").unwrap();
@@ -26,22 +30,66 @@ async fn a_killed_engine_is_told_and_brought_back() {
     let exit = timeout(PATIENCE, exits.next()).await.unwrap().unwrap();
     assert_eq!(exit.args().unwrap().reason(), "engine-killed");
     eventually("the setting is restored", async || read(stage.file(SYSCTL)) == "1").await;
-    let now = client.snapshot().await;
-    assert_eq!((now.state.as_str(), now.reason.as_str()), ("fallback", "engine-killed"));
-    assert!(now.last_error.contains("signal 9"), "{}", now.last_error);
-
     client.wait_for_state("running").await;
     assert_eq!(stage.kernel().enable_seq, 2);
     assert!(client.snapshot().await.last_error.contains("signal 9"), "what happened stays told");
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(states.await.unwrap(), ["fallback", "starting", "running", "stopped"]);
+}
+
+#[tokio::test]
+async fn settings_that_fail_are_taken_back() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    client.scheduler.configure(HashMap::from([("starvation_ms", 50u32.into())])).await.unwrap();
+    stage.tree().unload().unwrap();
+    eventually("loaded as before", async || stage.kernel().enable_seq == 2).await;
+    client.wait_for_state("running").await;
+    let settings = client.scheduler.settings().await.unwrap();
+    assert_eq!(settings["starvation_ms"], OwnedVariant::from(100u32));
+    assert!(read(stage.file("var/lib/scherzo/settings.toml")).contains("starvation_ms = 100"));
+    let now = client.snapshot().await;
+    assert!(now.last_error.contains("starvation_ms") && now.last_error.contains("simulated ejection"), "{now:?}");
+    let events = client.scheduler.get_history(0).await.unwrap();
+    let reverted = events.iter().find(|(_, event, _)| event == "reverted").unwrap();
+    assert_eq!(scherzo_api::details::from_wire(&reverted.2)["settings"], "starvation_ms".into());
+}
+
+#[tokio::test]
+async fn what_was_given_up_on_stays_so_until_someone_asks() {
+    let stage = Stage::new();
+    let version = env!("CARGO_PKG_VERSION");
+    let file = format!(
+        "kernel = \"6.18.0-simulated\"\nversion = \"{version}\"\nreason = \"stall\"\n[details]\ntext = \"cc1\"\n"
+    );
+    std::fs::create_dir_all(stage.file("var/lib/scherzo")).unwrap();
+    std::fs::write(stage.file(QUARANTINE), file).unwrap();
+    let wish = "enabled = true\nmode = \"auto\"\npreemption = true\n";
+    std::fs::write(stage.file("var/lib/scherzo/state.toml"), wish).unwrap();
+    std::fs::create_dir_all(stage.file("run/scherzo")).unwrap();
+    std::fs::write(stage.file("run/scherzo/started"), "").unwrap();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str(), now.enabled), ("fallback", "quarantined", true));
+    assert!(now.last_error.contains("6.18.0-simulated") && now.last_error.contains("cc1"), "{}", now.last_error);
+    let findings = client.scheduler.diagnose().await.unwrap();
+    assert!(findings.iter().any(|(id, severity, ..)| id == "quarantine" && severity == "error"), "{findings:?}");
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(client.snapshot().await.state, "running");
+    assert!(!stage.file(QUARANTINE).exists());
 }
 
 #[tokio::test]
 async fn turning_on_does_not_wait_for_the_next_attempt() {
     let stage = Stage::new();
-    let daemon = stage.serve(&[]).await;
+    let _daemon = stage.serve(&[]).await;
     let client = Client::new(&stage).await;
     client.scheduler.set_enabled(true).await.unwrap();
-    daemon.signal(Signal::USR1);
+    stage.tree().unload().unwrap();
     client.wait_for_state("fallback").await;
     timeout(Duration::from_millis(800), client.scheduler.set_enabled(true)).await.unwrap().unwrap();
     assert_eq!(client.snapshot().await.state, "running");

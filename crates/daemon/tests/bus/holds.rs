@@ -1,6 +1,7 @@
 //! Modes that programs hold.
 
 use futures_util::StreamExt;
+use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::details::Detail;
 use tokio::time::timeout;
@@ -58,6 +59,17 @@ async fn holders_are_told_when_a_choice_releases_them() {
     let uid = i64::from(rustix::process::geteuid().as_raw());
     client.scheduler.set_enabled(true).await.unwrap();
     assert_eq!(client.snapshot().await.reason_args["uid"], Detail::Number(uid), "whose choice it was");
+}
+
+#[tokio::test]
+async fn a_service_that_is_to_end_does_not_wait_for_holders() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let holder = Client::new(&stage).await;
+    holder.scheduler.hold_mode("fifo", "staying", "org.example.Stay").await.unwrap();
+    holder.scheduler.subscribe().await.unwrap();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
 }
 
 #[tokio::test]

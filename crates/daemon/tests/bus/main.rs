@@ -4,11 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod authorization;
+mod client;
 mod config;
 mod contract;
 mod faults;
 mod holds;
+mod noise;
 mod power;
+mod profile;
 mod service;
 mod session;
 mod statistics;

@@ -177,7 +177,7 @@ async fn profiles_count_under_both_names() {
     wait_for(&client, "low-power", "on-battery").await;
     choose_profile(&modern, "performance").await;
     wait_for(&client, "interactive", "power-profile-changed").await;
-    assert!(client.snapshot().await.why().contains("performance"));
+    assert!(client.snapshot().await.why().contains("Performance"));
 }
 
 struct Login;

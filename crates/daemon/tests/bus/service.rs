@@ -127,7 +127,7 @@ async fn the_history_survives_a_restart() {
     let client = Client::new(&stage).await;
     client.scheduler.set_enabled(true).await.unwrap();
     client.scheduler.set_mode("fifo").await.unwrap();
-    daemon.signal(Signal::USR1);
+    stage.tree().unload().unwrap();
     client.wait_for_state("fallback").await;
     daemon.signal(Signal::KILL);
     daemon.end();
@@ -135,11 +135,11 @@ async fn the_history_survives_a_restart() {
     client.wait_for_state("running").await;
     let entries = client.scheduler.get_history(0).await.unwrap();
     let events: Vec<_> = entries.iter().map(|(_, event, _)| event.as_str()).collect();
-    assert_eq!(events, ["turned-on", "loaded", "mode", "ejected", "loaded"]);
+    assert_eq!(events, ["turned-on", "loaded", "mode", "ejected", "reverted", "mode", "loaded"]);
     let details = scherzo_api::details::from_wire(&entries[3].2);
-    assert_eq!(details["reason"], "engine-killed".into());
+    assert_eq!(details["reason"], "kernel-error".into());
     assert!(entries[0].0 > 1_700_000_000, "seconds since 1970");
-    assert_eq!(client.scheduler.get_history(2).await.unwrap(), entries[3..]);
+    assert_eq!(client.scheduler.get_history(2).await.unwrap(), entries[5..]);
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ impl FakeEngine {
             };
             match message {
                 ToEngine::Load(_) => self.load()?,
-                ToEngine::SetMode { seq, .. } | ToEngine::Refresh { seq } => say(&ToDaemon::Done { seq })?,
+                ToEngine::Apply { seq, .. } | ToEngine::Refresh { seq } => say(&ToDaemon::Done { seq })?,
                 ToEngine::Unload => {
                     self.unload()?;
                     let text = String::new();

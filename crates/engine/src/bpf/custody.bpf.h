@@ -7,7 +7,7 @@
  *
  * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before
  * the record is visible and cleared by compare-and-swap by whoever takes the task back: the decision that repeats the
- * generation, the kernel when it dequeues the task, or the sweep. Whoever loses the swap does nothing. So a task is
+ * generation, the kernel when it dequeues the task, the CPU that it left if nothing else waits there, or the sweep. Whoever loses the swap does nothing. So a task is
  * dispatched once, whatever user space does, and a late decision is dropped.
  *
  * When the oldest entry gets older than the limit (the warden looks while there are entries), BPF degrades: new work
@@ -18,8 +18,11 @@
 #define SCHERZO_CUSTODY_BPF_H
 
 #define WARDEN_PERIOD_NS (50 * NSEC_PER_MSEC)
-/* Records that a parked engine may find together when it is not urgent. */
-#define BATCHING_NS (3 * NSEC_PER_MSEC)
+/* Records that a parked engine may find together: while tasks wait for the answer, and when they are but news. */
+#define BATCHING_NS (8 * NSEC_PER_MSEC)
+#define NEWS_NS (40 * NSEC_PER_MSEC)
+/* Some forty records: read and answered in tens of microseconds. */
+#define RING_NEARLY_EMPTY_BYTES 4096
 /* Room that only bells and notices may use, so that a parked engine can always be woken. */
 #define RING_RESERVE_BYTES 4096
 #define HOLD_MIN_NS (200 * NSEC_PER_MSEC)
@@ -50,12 +53,18 @@ static __always_inline void mark_custody(u32 slot, bool owned)
 	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
 	u64 bit = 1ULL << (slot & 63);
 
-	if (!word)
+	u32 group = index / 64;
+	u64 group_bit = 1ULL << (index & 63);
+
+	if (!word || group >= NR_CUSTODY_GROUPS)
 		return;
-	if (owned)
+	if (owned) {
 		__sync_fetch_and_or(word, bit);
-	else
+		if (!(READ_ONCE(custody_groups[group]) & group_bit))
+			__sync_fetch_and_or(&custody_groups[group], group_bit);
+	} else {
 		__sync_fetch_and_and(word, ~bit);
+	}
 }
 
 static void arm_warden(void)
@@ -89,14 +98,19 @@ static __always_inline struct scherzo_facts *reserve_facts(void)
 	return bpf_ringbuf_reserve(&facts, sizeof(struct scherzo_facts), 0);
 }
 
-/* Wakes a parked engine for records that have waited long enough, or at once if somebody has nothing else to run. */
-static __always_inline void wake_engine_for_backlog(const struct scherzo_control *page, u64 now, bool urgent)
+/* Wakes a parked engine for records that have waited long enough, or at once if a CPU has nothing to run but these. */
+static __always_inline void wake_engine_for_backlog(const struct scherzo_control *page, u64 now, bool starved)
 {
 	u64 since = READ_ONCE(unread_since_ns);
+	s64 patience_ns;
 
 	if (!since || !READ_ONCE(page->parked))
 		return;
-	if (urgent || time_delta(now, since) >= (s64)BATCHING_NS)
+	if (READ_ONCE(page->nr_custody) <= 0)
+		patience_ns = NEWS_NS;
+	else
+		patience_ns = starved ? 0 : BATCHING_NS;
+	if (time_delta(now, since) >= patience_ns)
 		wake_engine();
 }
 
@@ -104,18 +118,16 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 				       struct task_ctx *tctx, const struct scherzo_control *page, u64 now,
 				       u64 enq_flags)
 {
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 nr_idle = bpf_cpumask_weight(idle);
-	u32 nr_online = page->nr_online_cpus;
+	s64 nr_busy = page->nr_online_cpus - READ_ONCE(nr_idle);
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 llc = cpu_llc(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s64 nr_custody = READ_ONCE(page->nr_custody);
-	s32 nr_queued;
+	const struct llc_ctx *domain = llc_ctx(llc);
+	s32 nr_queued = 0;
 
-	scx_bpf_put_idle_cpumask(idle);
-	nr_queued = scx_bpf_dsq_nr_queued(QUEUE_ID(QUEUE_INTERACTIVE, llc)) +
-		    scx_bpf_dsq_nr_queued(QUEUE_ID(QUEUE_BATCH, llc)) + scx_bpf_dsq_nr_queued(QUEUE_ID(QUEUE_FIFO, llc));
+	if (domain)
+		nr_queued = domain->nr_interactive + domain->nr_batch + domain->nr_fifo;
 
 	fact->kind = kind;
 	fact->slot = tctx->slot;
@@ -131,8 +143,8 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 	fact->nr_cpus_allowed = p->nr_cpus_allowed;
 	fact->flags = (wakeup ? SCHERZO_FACT_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_FACT_PINNED : 0) |
 		      (is_kthread(p) ? SCHERZO_FACT_KTHREAD : 0);
-	fact->nr_running = nr_online > nr_idle ? nr_online - nr_idle : 0;
-	fact->nr_waiting = (nr_custody > 0 ? nr_custody : 0) + nr_queued * nr_llcs;
+	fact->nr_running = nr_busy > 0 ? nr_busy : 0;
+	fact->nr_waiting = (nr_custody > 0 ? nr_custody : 0) + (nr_queued > 0 ? nr_queued : 0) * nr_llcs;
 	fact->waker_pid = wakeup ? tctx->waker_pid : 0;
 	fact->llc = llc;
 	fact->cgroup_id = 0;
@@ -164,6 +176,15 @@ static __always_inline void announce_record(const struct scherzo_control *page, 
 		WRITE_ONCE(unread_since_ns, now);
 }
 
+/* The CPU that the task was on may have it back when it finds nothing else to run. */
+static __always_inline void note_displaced(struct task_struct *p, u32 slot)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+
+	if (cpuc)
+		cpuc->displaced = slot + 1;
+}
+
 /*
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
@@ -173,6 +194,7 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	u64 now = scx_bpf_now();
 	u32 index = tctx->slot;
 	struct custody *custody = slot_custody(index);
+	bool displaced = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);
 	struct scherzo_facts *fact;
 	bool urgent;
 
@@ -194,9 +216,15 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	WRITE_ONCE(custody->handed_over_ns, now);
 	fill_facts(fact, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
 	WRITE_ONCE(page->nr_running, fact->nr_running);
-	/* The first hand-overs in a quiet machine, or interactive work, wait for the answer now. */
-	urgent = klass == SCHERZO_CLASS_INTERACTIVE || fact->nr_waiting < page->nr_online_cpus / 2;
+	/*
+	 * The first hand-overs in a quiet machine, or interactive work, wait for the answer now. Who was displaced waits for
+	 * the CPU that it left: by the time that has nothing else to run, the answer is there or not needed.
+	 */
+	urgent = klass == SCHERZO_CLASS_INTERACTIVE ||
+		 (!displaced && fact->nr_waiting < page->nr_online_cpus / 2);
 
+	if (displaced)
+		note_displaced(p, index);
 	give_away(custody, page, index, tctx->generation);
 	bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
 	count(SCHERZO_CNT_HANDED);
@@ -215,9 +243,8 @@ static __always_inline void wake_engine_if_filling(const struct scherzo_control 
 }
 
 /* Tells user space about a task that never needed it, so that its class stays fresh. Nobody is woken for it. */
-static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 enq_flags)
+static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 now, u64 enq_flags)
 {
-	u64 now = scx_bpf_now();
 	struct scherzo_facts *fact;
 
 	if (tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
@@ -333,25 +360,45 @@ static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 		WRITE_ONCE(recovered_at_ns, now);
 }
 
+/* Age of the oldest entry among 64 slots. */
+VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
+{
+	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
+	u64 bits = word ? READ_ONCE(*word) : 0;
+	s64 oldest = 0;
+	u32 bit;
+
+	bpf_for(bit, 0, 64) {
+		struct custody *custody;
+		s64 age;
+
+		if (!bits)
+			break;
+		custody = slot_custody(index * 64 + ctzll(bits));
+		bits &= bits - 1;
+		age = custody ? time_delta(now, READ_ONCE(custody->handed_over_ns)) : 0;
+		if (age > oldest)
+			oldest = age;
+	}
+	return oldest;
+}
+
 /* Age of the oldest entry, 0 if there is none. */
 VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
 {
-	s64 oldest = 0;
-	u32 index, bit;
+	u64 oldest = 0;
+	u32 group, bit;
 
-	bpf_for(index, 0, NR_CUSTODY_WORDS) {
-		u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
-		u64 bits = word ? READ_ONCE(*word) : 0;
+	bpf_for(group, 0, NR_CUSTODY_GROUPS) {
+		u64 bits = READ_ONCE(custody_groups[group & (NR_CUSTODY_GROUPS - 1)]);
 
 		bpf_for(bit, 0, 64) {
-			struct custody *custody;
-			s64 age;
+			u64 age;
 
 			if (!bits)
 				break;
-			custody = slot_custody(index * 64 + ctzll(bits));
+			age = oldest_of_word(group * 64 + ctzll(bits), now);
 			bits &= bits - 1;
-			age = custody ? time_delta(now, READ_ONCE(custody->handed_over_ns)) : 0;
 			if (age > oldest)
 				oldest = age;
 		}
@@ -364,13 +411,16 @@ static void queue_swept(struct task_struct *p, const struct scherzo_control *pag
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct task_ctx *tctx = task_ctx(p);
 	u64 slice_ns = default_slice_ns(page);
 
 	count(SCHERZO_CNT_SWEPT);
-	if (!is_pinned(p))
-		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, 0);
+	if (!tctx)
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, 0);
+	else if (!is_pinned(p))
+		insert(p, tctx, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, now, 0);
 	else if (cpuc && cpuc->online)
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, 0);
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, 0);
 	else
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, 0);
 	if (is_pinned(p))
@@ -399,25 +449,38 @@ VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 	return 0;
 }
 
+/* Takes back the entries among 64 slots; false when there is no dispatch slot left. */
+VERIFIED_ONCE int sweep_word(u32 index, u64 now)
+{
+	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
+	u64 bits = word ? READ_ONCE(*word) : 0;
+	u32 bit;
+
+	bpf_for(bit, 0, 64) {
+		if (!bits)
+			break;
+		if (!scx_bpf_dispatch_nr_slots())
+			return false;
+		sweep_slot(index * 64 + ctzll(bits), now);
+		bits &= bits - 1;
+	}
+	return true;
+}
+
 /* From ops.dispatch while degraded: takes back as many entries as there are dispatch slots. */
 VERIFIED_ONCE int sweep_custody(u64 now)
 {
-	u32 index, bit;
+	u32 group, bit;
 
-	bpf_for(index, 0, NR_CUSTODY_WORDS) {
-		u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
-		u64 bits = word ? READ_ONCE(*word) : 0;
+	bpf_for(group, 0, NR_CUSTODY_GROUPS) {
+		u64 bits = READ_ONCE(custody_groups[group & (NR_CUSTODY_GROUPS - 1)]);
 
 		bpf_for(bit, 0, 64) {
-			u32 slot_index;
-
 			if (!bits)
 				break;
-			if (!scx_bpf_dispatch_nr_slots())
+			if (!sweep_word(group * 64 + ctzll(bits), now))
 				return 0;
-			slot_index = index * 64 + ctzll(bits);
 			bits &= bits - 1;
-			sweep_slot(slot_index, now);
 		}
 	}
 	return 0;

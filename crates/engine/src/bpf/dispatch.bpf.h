@@ -35,8 +35,8 @@ static __always_inline struct order checked_order(const struct scherzo_decision 
 	};
 
 	if (decision->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
-	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)(10000 * NSEC_PER_MSEC) &&
-	    ahead > -(s64)(10000 * NSEC_PER_MSEC))
+	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)KEY_REACH_NS &&
+	    ahead > -(s64)KEY_REACH_NS)
 		return order;
 
 	count(SCHERZO_CNT_FAILED);
@@ -53,7 +53,7 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 {
 	s32 cpu;
 
-	if (kick_idle_for(p, word, order->klass) || !order->preempt || !word.preemption)
+	if (kick_idle_for(p, word_bits(word), order->klass) || !order->preempt || !word.preemption)
 		return;
 	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0) {
@@ -63,12 +63,12 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 }
 
 /* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: its local queue is served. */
-static void insert_on_cpu(struct task_struct *p, const struct order *order, s32 cpu)
+static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && cpuc->online) {
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), order->slice_ns, order->key_ns, 0);
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), order->slice_ns, order->key_ns, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
@@ -76,35 +76,34 @@ static void insert_on_cpu(struct task_struct *p, const struct order *order, s32 
 	}
 }
 
-static void carry_out(struct task_struct *p, const struct order *order, struct control_word word)
+static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct order *order, struct control_word word)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc;
+	u32 llc, kind;
 
 	if (is_pinned(p)) {
-		insert_on_cpu(p, order, bpf_cpumask_first(p->cpus_ptr));
+		insert_on_cpu(p, tctx, order, bpf_cpumask_first(p->cpus_ptr));
 		return;
 	}
 	if (order->cpu != SCHERZO_CPU_ANY) {
 		if (order->cpu < nr_cpu_slots && may_run_on(p, order->cpu)) {
-			insert_on_cpu(p, order, order->cpu);
+			insert_on_cpu(p, tctx, order, order->cpu);
 			return;
 		}
 		count(SCHERZO_CNT_BOUNCED);
 	}
 	if (word.mode == SCHERZO_MODE_LOW_POWER && order->klass == SCHERZO_CLASS_BATCH && low_power_cpu(p) < 0) {
 		/* None of the CPUs that stay awake will do: wake its own. */
-		insert_on_cpu(p, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
+		insert_on_cpu(p, tctx, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
 		return;
 	}
 
 	llc = target_llc(p, word, order->klass);
 	if (order->fifo)
-		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), order->slice_ns, 0);
-	else if (order->klass == SCHERZO_CLASS_INTERACTIVE)
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_INTERACTIVE, llc), order->slice_ns, order->key_ns, 0);
+		kind = QUEUE_FIFO;
 	else
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_BATCH, llc), order->slice_ns, order->key_ns, 0);
+		kind = order->klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	insert(p, tctx, QUEUE_ID(kind, llc), order->slice_ns, order->key_ns, 0);
 	kick_for(p, order, word);
 }
 
@@ -130,11 +129,14 @@ static void apply_decision(const struct scherzo_decision *decision, struct scher
 		count(SCHERZO_CNT_LEFT);
 		return;
 	}
-	tctx = task_ctx(p);
-	if (tctx)
-		tctx->woken = false;
 	order = checked_order(decision, p->pid, page, now);
-	carry_out(p, &order, word);
+	tctx = task_ctx(p);
+	if (tctx) {
+		tctx->woken = false;
+		carry_out(p, tctx, &order, word);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, order.slice_ns, 0);
+	}
 	count(SCHERZO_CNT_USER);
 	bpf_task_release(p);
 }
@@ -162,29 +164,29 @@ static __always_inline void drain_decisions(const struct scherzo_control *page)
 	bpf_user_ringbuf_drain(&decisions, drain_one, NULL, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline bool take_from(enum queue_kind kind, u32 index)
-{
-	return scx_bpf_dsq_move_to_local(QUEUE_ID(kind, index), 0);
-}
-
 static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
 {
-	s32 nr = scx_bpf_dsq_nr_queued(QUEUE_ID(kind, index));
+	s32 nr = queue_count(QUEUE_ID(kind, index));
 
 	return nr > 0 ? nr : 0;
 }
 
+static __always_inline bool take_from(enum queue_kind kind, u32 index)
+{
+	return nr_queued(kind, index) && scx_bpf_dsq_move_to_local(QUEUE_ID(kind, index), 0);
+}
+
 /* Key at the head of an ordered queue; false if it is empty. */
-VERIFIED_ONCE int head_key(u64 dsq_id, u64 *key_ns)
+VERIFIED_ONCE int head_key(u64 queue, u64 *key_ns)
 {
 	struct task_struct *head;
 	bool found = false;
 
-	if (!key_ns || scx_bpf_dsq_nr_queued(dsq_id) <= 0)
+	if (!key_ns || queue_count(queue) <= 0)
 		return false;
 	/* The verifier sees this from ops.init too, which sets the warden up and may sleep. */
 	bpf_rcu_read_lock();
-	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
+	head = __COMPAT_scx_bpf_dsq_peek(queue);
 	if (head) {
 		*key_ns = head->scx.dsq_vtime;
 		found = true;
@@ -283,9 +285,13 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 	return false;
 }
 
-static __always_inline bool take_next(struct cpu_ctx *cpuc, s32 cpu, u64 now, u32 how)
+VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 {
-	if (take_from(QUEUE_ENGINE, 0))
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc)
+		return false;
+	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
 		return true;
 	if (pinned_goes_first(cpuc, cpu) && take_from(QUEUE_CPU, cpu))
 		return true;
@@ -294,6 +300,43 @@ static __always_inline bool take_next(struct cpu_ctx *cpuc, s32 cpu, u64 now, u3
 	if (take_from(QUEUE_CPU, cpu))
 		return true;
 	return nr_llcs > 1 && steal(cpuc->llc, cpu, now, how);
+}
+
+/*
+ * Nothing is queued, but user space still holds the task that this CPU ran before: it was put aside for somebody who is
+ * gone again. There is nothing to choose from, so it goes on where it left off, and its judgement comes in time for the
+ * next occasion.
+ */
+VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits)
+{
+	struct scherzo_control *page = control_page();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct custody *custody;
+	struct task_struct *p;
+	bool reclaimed = false;
+	u32 index;
+	u64 owned;
+
+	if (!page || !cpuc || !cpuc->displaced)
+		return false;
+	index = cpuc->displaced - 1;
+	custody = slot_custody(index);
+	cpuc->displaced = 0;
+	if (!custody)
+		return false;
+	owned = READ_ONCE(custody->word);
+	if (!(owned & CUSTODY_OWNED) || !scx_bpf_dispatch_nr_slots())
+		return false;
+	p = bpf_task_from_pid(custody->pid);
+	if (!p)
+		return false;
+	if (may_run_on(p, cpu) && take_back(page, custody, index, owned >> 1)) {
+		count(SCHERZO_CNT_RECLAIMED);
+		take_place_again(p, bits, 0);
+		reclaimed = true;
+	}
+	bpf_task_release(p);
+	return reclaimed;
 }
 
 /* Notices a change of order, and that a dispatch has acted on the newest control word. */
@@ -332,7 +375,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	count(SCHERZO_CNT_KEPT);
 	if (!is_kthread(prev))
 		publish_claim(cpuc, scx_bpf_task_cpu(prev), published_key_ns(tctx, scx_bpf_now()));
-	refresh(prev, tctx, page, 0);
+	refresh(prev, tctx, page, scx_bpf_now(), 0);
 }
 
 /* What waited for a CPU that went offline moves on; another CPU's dispatch may do it as well. */
@@ -345,13 +388,20 @@ VERIFIED_ONCE int move_offline_queue(s32 cpu)
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
+		struct task_ctx *tctx = task_ctx(p);
 		u64 local = SCX_DSQ_LOCAL_ON | cpu;
 
+		if (!tctx)
+			continue;
+
 		/* Pinned tasks stay with the CPU: the kernel breaks their affinity when it pushes them off. */
-		if (is_pinned(p))
+		if (is_pinned(p)) {
+			leave_queue(tctx);
 			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
-		else
+		} else {
+			enter_queue(tctx, QUEUE_ID(QUEUE_BATCH, cpuc->llc));
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
+		}
 		count(SCHERZO_CNT_OFFLINE);
 	}
 	bpf_rcu_read_unlock();

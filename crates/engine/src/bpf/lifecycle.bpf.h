@@ -23,6 +23,7 @@ void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
 	if (!cpuc)
 		return;
 	cpuc->online = false;
+	note_idle(cpuc, false);
 	forget_cpu(cpuc, cpu);
 	choose_low_power_cpus();
 	move_offline_queue(cpu);
@@ -61,6 +62,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	return 0;
 }
 
+/* The task comes to us, perhaps from a higher class that it went to while it waited here. */
+void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	leave_queue(tctx);
+	tctx->wait_since_ns = 0;
+}
+
 void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct scherzo_control *page = control_page();
@@ -70,6 +82,7 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	if (!page || !tctx || tctx->slot == SCHERZO_NO_SLOT)
 		return;
 	leave_custody(tctx);
+	leave_queue(tctx);
 	index = tctx->slot;
 	tctx->slot = SCHERZO_NO_SLOT;
 	__sync_fetch_and_add(&page->nr_tasks, -1);
@@ -103,13 +116,18 @@ static int free_slot(u32 index, void *context)
 VERIFIED_ONCE int note_online_cpus(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u64 now = scx_bpf_now();
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-		if (cpuc)
-			cpuc->online = bpf_cpumask_test_cpu(cpu, online);
+		if (!cpuc)
+			break;
+		cpuc->online = bpf_cpumask_test_cpu(cpu, online);
+		note_idle(cpuc, cpuc->online);
+		/* A higher class may have it already; if not, that shows at once. */
+		ours_left(cpuc, now);
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;
@@ -130,13 +148,33 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 	return 0;
 }
 
+/* A higher class that has had a CPU for so long starves others. */
+#define LONG_HELD_NS (1000 * NSEC_PER_MSEC)
+
+VERIFIED_ONCE u64 count_long_held(u64 now)
+{
+	u64 nr = 0;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+		u64 since = cpuc ? READ_ONCE(cpuc->held_since_ns) : 0;
+
+		if (since && time_delta(now, since) > (s64)LONG_HELD_NS)
+			nr++;
+	}
+	return nr;
+}
+
 void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
 {
 	struct scherzo_control *page = control_page();
 
 	UEI_RECORD(uei, ei);
-	if (page)
+	if (page) {
+		WRITE_ONCE(page->nr_held_cpus, count_long_held(scx_bpf_now()));
 		WRITE_ONCE(page->exited, 1);
+	}
 	send_notice();
 }
 
@@ -176,7 +214,8 @@ int scherzo_doorbell(void *context)
 {
 	struct scherzo_control *page = control_page();
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	s32 cpu = scx_bpf_pick_idle_cpu(online, 0);
+	/* Masks per node cannot be searched as a whole, and asking for it would end the scheduler. */
+	s32 cpu = per_node_idle ? -1 : scx_bpf_pick_idle_cpu(online, 0);
 
 	scx_bpf_put_cpumask(online);
 	if (cpu >= 0) {

@@ -10,6 +10,7 @@
  *   - A task that finds an idle CPU gets it here (select_cpu): policy has nothing to add.
  *   - A task known to be interactive takes a CPU from batch work here, at once, on the class and key that user space has
  *     published for it (place.bpf.h).
+ *   - If there is no such CPU either, it enters an ordered queue as user space judged it a moment ago (place.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring; the decision comes back through
  *     another ring with a key and a slice, and enters an ordered queue (custody.bpf.h, dispatch.bpf.h).
  *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
@@ -21,7 +22,7 @@
  * Credits. The division of labour descends from scx_rustland (Andrea Righi), waking on a class of voluntary sleepers
  * from scx_bpfland (Andrea Righi), domains per last-level cache from scx_rusty (David Vernet, Tejun Heo).
  *
- * Limits. Hybrid cores are not told apart; SMT siblings are left to the kernel's idle selection.
+ * Limits. Hybrid cores are not told apart.
  */
 #include <scx/common.bpf.h>
 #include "scherzo_wire.h"
@@ -60,6 +61,37 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 	return true;
 }
 
+static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	tctx->wait_since_ns = now;
+	tctx->wait_cpu = cpu;
+	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
+}
+
+/* The same for one that was woken, which ends a burst. */
+static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	tctx->woken = true;
+	tctx->last_burst_ns = tctx->burst_ns;
+	tctx->burst_ns = 0;
+	start_waiting(p, tctx, now);
+}
+
+/*
+ * The engine has the task's CPU and little to do there: it is gone again in microseconds, sooner than any other CPU could
+ * be had.
+ */
+static __always_inline bool waits_behind_engine(const struct task_struct *p, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+
+	return cpuc && READ_ONCE(cpuc->runs_engine) && may_run_on(p, prev_cpu) &&
+	       bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
+}
+
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
@@ -67,6 +99,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct control_word word;
 	struct task_struct *waker;
 	bool idle = false;
+	u64 now = 0;
 	u32 klass;
 	s32 cpu;
 
@@ -80,8 +113,11 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
 		tctx->waker_pid = waker->pid;
-		tctx->woken = true;
+		now = scx_bpf_now();
+		wake_up(p, tctx, now);
 	}
+	if (word.full_user)
+		return prev_cpu;
 	klass = task_class(tctx);
 	if (stays_packed(p, word, klass)) {
 		cpu = idle_low_power_cpu(p);
@@ -90,38 +126,40 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		return cpu >= 0 ? cpu : prev_cpu;
 	}
 
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	if (READ_ONCE(nr_idle) <= 0) {
+		/* Nobody idles: spare the search. */
+		cpu = -1;
+	} else if (word.own_idle) {
+		cpu = find_idle_cpu(p, prev_cpu, word_bits(word));
+		idle = cpu >= 0;
+	} else {
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	}
 	if (idle) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		refresh(p, tctx, page, SCX_ENQ_WAKEUP);
+		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
-		return cpu;
+		return prev_cpu;
 	if (word.preemption) {
+		if (waits_behind_engine(p, prev_cpu)) {
+			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+			return prev_cpu;
+		}
 		cpu = claim_cpu(p, prev_cpu);
 		if (cpu >= 0) {
 			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
-			refresh(p, tctx, page, SCX_ENQ_WAKEUP);
+			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 			return cpu;
 		}
 	}
 	if (wake_flags & SCX_WAKE_SYNC && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		refresh(p, tctx, page, SCX_ENQ_WAKEUP);
+		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return bpf_get_smp_processor_id();
 	}
 	return prev_cpu;
-}
-
-static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	tctx->wait_since_ns = now;
-	tctx->wait_cpu = cpu;
-	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
 }
 
 /* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
@@ -190,7 +228,16 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	word = control_word(page);
+	if (tctx) {
+		leave_queue(tctx);
+		/* Pinned tasks and those that are new have not been through select_cpu. */
+		if (!tctx->wait_since_ns && enq_flags & SCX_ENQ_WAKEUP)
+			wake_up(p, tctx, scx_bpf_now());
+		else if (!tctx->wait_since_ns)
+			start_waiting(p, tctx, scx_bpf_now());
+	}
 	if (is_engine(p)) {
+		WRITE_ONCE(engine_waits, 1);
 		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
 		cpu = engine_cpu(p, word, &kick_flags);
 		make_room_for_engine(cpu, kick_flags);
@@ -204,24 +251,24 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	/* Everything from here on waits in a queue of ours or in custody. */
 	arm_warden();
 	if (!tctx || is_reclaim(p) || is_degraded(page)) {
-		queue_in_kernel(p, tctx, page, word, enq_flags);
+		queue_in_kernel(p, word_bits(word), enq_flags);
 		return;
 	}
 	follow_wait(p, tctx);
 	if (enq_flags & SCX_ENQ_REENQ || gave_way_to_engine(p, tctx, enq_flags)) {
-		requeue(p, tctx, page, word, enq_flags);
+		requeue(p, tctx, word, enq_flags);
 		return;
 	}
 
-	if (enq_flags & SCX_ENQ_WAKEUP)
-		tctx->woken = true;
 	klass = task_class(tctx);
-	if (is_pinned(p) && run_pinned_at_once(p, page, word, klass, enq_flags))
+	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
 		return;
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count(SCHERZO_CNT_CONTENDED_BATCH);
+	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_judged(p, word_bits(word), enq_flags))
+		return;
 	if (!hand_over(p, tctx, page, klass, enq_flags))
-		queue_in_kernel(p, tctx, page, word, enq_flags);
+		queue_in_kernel(p, word_bits(word), enq_flags);
 }
 
 void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
@@ -263,7 +310,8 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		if (READ_ONCE(page->nr_custody) > 0)
 			sweep_custody(now);
 	}
-	if (take_next(cpuc, cpu, now, how)) {
+	if (take_next(cpu, now, how) ||
+	    (how & PICK_BATCH && !word.full_user && reclaim_displaced(cpu, word_bits(word)) && take_next(cpu, now, how))) {
 		wake_engine_for_backlog(page, now, false);
 		return;
 	}
@@ -281,19 +329,6 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 	if (page)
 		wake_engine_for_backlog(page, scx_bpf_now(), false);
-}
-
-void BPF_STRUCT_OPS(scherzo_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *tctx = task_ctx(p);
-
-	if (!tctx)
-		return;
-	if (enq_flags & SCX_ENQ_WAKEUP) {
-		tctx->last_burst_ns = tctx->burst_ns;
-		tctx->burst_ns = 0;
-	}
-	start_waiting(p, tctx, scx_bpf_now());
 }
 
 static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)
@@ -339,8 +374,14 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	cpuc->late_pick = false;
 	cpuc->rechecked = false;
 	cpuc->engine_coming = false;
-	if (is_engine(p))
+	cpuc->runs_engine = is_engine(p);
+	note_idle(cpuc, false);
+	ours_returned(cpuc, now);
+	if (cpuc->runs_engine) {
+		WRITE_ONCE(engine_waits, 0);
 		return;
+	}
+	leave_queue(tctx);
 	tctx->slice_ns = p->scx.slice;
 	count_migration(tctx, cpuc, cpu);
 
@@ -362,6 +403,8 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	if (!tctx || !cpuc)
 		return;
 	retract_claim(cpuc);
+	cpuc->runs_engine = false;
+	ours_left(cpuc, now);
 	ran_ns = time_delta(now, tctx->started_ns);
 	if (ran_ns > 0) {
 		tctx->sum_exec_ns += ran_ns;
@@ -369,6 +412,8 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 		if (stats && !is_engine(p))
 			stats->busy_ns += ran_ns;
 	}
+	if (stats)
+		stats->held_ns = cpuc->held_ns;
 	if (runnable)
 		start_waiting(p, tctx, now);
 }
@@ -383,8 +428,14 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	struct scherzo_cpu_stats *stats = bpf_map_lookup_elem(&cpu_stats, &index);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (!idle || !stats || !cpuc)
+	if (!stats || !cpuc)
 		return;
+	note_idle(cpuc, idle);
+	if (!idle) {
+		ours_left(cpuc, scx_bpf_now());
+		return;
+	}
+	ours_returned(cpuc, scx_bpf_now());
 	stats->nr_idle_entries++;
 	if (cpuc->rechecked)
 		return;
@@ -397,8 +448,7 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 
 /*
  * A higher class took the CPU. What waits in its local queue would wait with it: put it back, so that other CPUs can
- * have it. From 6.19 that can be done from the tracepoint below; up to 6.18 only from this callback. Stop tasks are gone
- * in microseconds.
+ * have it. Up to 6.18 that can be done from this callback only. Stop tasks are gone in microseconds.
  */
 void BPF_STRUCT_OPS(scherzo_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -406,30 +456,17 @@ void BPF_STRUCT_OPS(scherzo_cpu_release, s32 cpu, struct scx_cpu_release_args *a
 		scx_bpf_reenqueue_local();
 }
 
-/* Accounts for the time that higher classes hold each CPU: real-time, deadline and stop tasks. */
+/* The same from 6.19 on, where the callback above is on its way out. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(scherzo_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	s32 cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	bool higher = next->prio < MAX_RT_PRIO;
-	struct scherzo_cpu_stats *stats;
-	u64 now;
+	bool ordinary = next->prio >= MAX_RT_PRIO && (!partial || next->policy == SCHED_EXT || !next->pid);
+	s32 cpu;
 
-	if (!cpuc || higher == !!cpuc->held_since_ns)
+	if (ordinary || (is_kthread(next) && next->prio == 0))
 		return 0;
-	now = scx_bpf_now();
-	if (!higher) {
-		WRITE_ONCE(cpuc->held_ns, cpu_held_ns(cpuc, now));
-		WRITE_ONCE(cpuc->held_since_ns, 0);
-		stats = this_cpu_stats();
-		if (stats)
-			stats->held_ns = cpuc->held_ns;
-		return 0;
-	}
-	WRITE_ONCE(cpuc->held_since_ns, now);
-	if (reenqueue_anywhere && !(is_kthread(next) && next->prio == 0) &&
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+	cpu = bpf_get_smp_processor_id();
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
 		scx_bpf_reenqueue_local_from_anywhere();
 	return 0;
 }
@@ -440,7 +477,6 @@ SCX_OPS_DEFINE(scherzo_ops,
 	       .dequeue			= (void *)scherzo_dequeue,
 	       .dispatch		= (void *)scherzo_dispatch,
 	       .tick			= (void *)scherzo_tick,
-	       .runnable		= (void *)scherzo_runnable,
 	       .running			= (void *)scherzo_running,
 	       .stopping		= (void *)scherzo_stopping,
 	       .update_idle		= (void *)scherzo_update_idle,
@@ -448,6 +484,7 @@ SCX_OPS_DEFINE(scherzo_ops,
 	       .cpu_online		= (void *)scherzo_cpu_online,
 	       .cpu_offline		= (void *)scherzo_cpu_offline,
 	       .init_task		= (void *)scherzo_init_task,
+	       .enable			= (void *)scherzo_enable,
 	       .exit_task		= (void *)scherzo_exit_task,
 	       .init			= (void *)scherzo_init,
 	       .exit			= (void *)scherzo_exit,

@@ -13,6 +13,51 @@ static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
 	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/* Any idle CPU that the task may use, from the kernel's masks. */
+static __always_inline s32 pick_idle_cpu(struct task_struct *p, u64 flags)
+{
+	if (per_node_idle)
+		return scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+}
+
+/* An idle CPU of the same NUMA node; -1 if there is none. */
+VERIFIED_ONCE s32 idle_cpu_near(struct task_struct *p __arg_trusted, s32 near_cpu)
+{
+	int node = __COMPAT_scx_bpf_cpu_node(near_cpu);
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (cpuc && cpuc->idle && may_run_on(p, cpu) && __COMPAT_scx_bpf_cpu_node(cpu) == node &&
+		    scx_bpf_test_and_clear_cpu_idle(cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/* Our own search, in place of the kernel's built-in selection: whole cores, the CPU it was on, its node, anywhere. */
+VERIFIED_ONCE s32 find_idle_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 bits)
+{
+	struct control_word word = word_of(bits);
+	s32 cpu;
+
+	if (word.whole_cores) {
+		cpu = pick_idle_cpu(p, SCX_PICK_IDLE_CORE);
+		if (cpu >= 0)
+			return cpu;
+	}
+	if (may_run_on(p, prev_cpu) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		return prev_cpu;
+	if (word.numa_local) {
+		cpu = idle_cpu_near(p, prev_cpu);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return pick_idle_cpu(p, 0);
+}
+
 static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 {
 	u64 claim = READ_ONCE(cpuc->claim);
@@ -192,9 +237,15 @@ static __always_inline bool stays_packed(struct task_struct *p, struct control_w
 }
 
 /* Wakes a CPU for a task that was just queued for its domain; false if none sleeps that may take it. */
-static __always_inline bool kick_idle_for(struct task_struct *p, struct control_word word, u32 klass)
+VERIFIED_ONCE int kick_idle_for(struct task_struct *p __arg_trusted, u64 bits, u32 klass)
 {
-	s32 cpu = stays_packed(p, word, klass) ? idle_low_power_cpu(p) : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	struct control_word word = word_of(bits);
+	s32 cpu;
+
+	if (stays_packed(p, word, klass))
+		cpu = idle_low_power_cpu(p);
+	else
+		cpu = word.own_idle ? find_idle_cpu(p, scx_bpf_task_cpu(p), bits) : pick_idle_cpu(p, 0);
 
 	if (cpu < 0)
 		return false;
@@ -219,27 +270,72 @@ static __always_inline u32 target_llc(struct task_struct *p, struct control_word
  * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
  * slot, no room or no answer. In deadline order the key is the arrival. The caller arms the warden.
  */
-static void queue_in_kernel(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
-			    struct control_word word, u64 enq_flags)
+VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
+	const struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct control_word word = word_of(bits);
 	u64 now = scx_bpf_now();
-	u64 slice_ns = default_slice_ns(page);
+	u64 slice_ns = page ? default_slice_ns(page) : SCX_SLICE_DFL;
 	u32 klass = !tctx || is_kthread(p) ? SCHERZO_CLASS_INTERACTIVE : task_class(tctx);
 	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
 	u32 llc = target_llc(p, word, klass);
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	count(SCHERZO_CNT_KERNEL);
+	if (!page || !tctx) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		return 0;
+	}
 	if (is_pinned(p)) {
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, enq_flags);
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
+		return 0;
 	}
 	if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
-		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), slice_ns, enq_flags);
-	else
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, llc), slice_ns, now, enq_flags);
-	kick_idle_for(p, word, klass);
+		kind = QUEUE_FIFO;
+	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, now, enq_flags);
+	kick_idle_for(p, bits, klass);
+	return 0;
+}
+
+/* How long a judgement on an interactive task may be acted on without asking again. */
+#define JUDGEMENT_LASTS_NS (250 * NSEC_PER_MSEC)
+/* How far from now a key may lie. */
+#define KEY_REACH_NS (10000 * NSEC_PER_MSEC)
+
+/*
+ * Queues an interactive task that was woken as user space judged it a moment ago: the same distance from its arrival to
+ * its key, the same slice. False if there is no such judgement.
+ */
+VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	const struct scherzo_slot *slot = tctx ? task_slot(tctx) : NULL;
+	struct control_word word = word_of(bits);
+	u64 now = scx_bpf_now();
+	u32 llc = target_llc(p, word, SCHERZO_CLASS_INTERACTIVE), kind;
+	u64 judged_ns, slice_ns;
+	s64 ahead_ns;
+
+	if (!slot || READ_ONCE(slot->klass) != SCHERZO_CLASS_INTERACTIVE)
+		return false;
+	judged_ns = READ_ONCE(slot->judged_ns);
+	ahead_ns = signed_delta(READ_ONCE(slot->key_ns), judged_ns);
+	slice_ns = READ_ONCE(slot->slice_ns);
+	if (time_delta(now, judged_ns) > (s64)JUDGEMENT_LASTS_NS || !slice_ns || slice_ns > SLICE_MAX_NS ||
+	    ahead_ns > (s64)KEY_REACH_NS || ahead_ns < -(s64)KEY_REACH_NS)
+		return false;
+
+	count(SCHERZO_CNT_AS_JUDGED);
+	if (is_pinned(p)) {
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, now + ahead_ns, enq_flags);
+		return true;
+	}
+	kind = word.order == SCHERZO_ORDER_FIFO ? QUEUE_FIFO : QUEUE_INTERACTIVE;
+	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, now + ahead_ns, enq_flags);
+	kick_idle_for(p, bits, SCHERZO_CLASS_INTERACTIVE);
+	return true;
 }
 
 /* What is left of the slice a task started with. */
@@ -254,27 +350,43 @@ static __always_inline u64 slice_left_ns(const struct task_ctx *tctx, u64 now)
  * A task that had started its slice lost its CPU to a higher class or to the engine. It keeps its place (its key) and the
  * rest of its slice, without asking user space again, and any CPU may have it meanwhile.
  */
-static void requeue(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
-		    struct control_word word, u64 enq_flags)
+VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
-	u64 now = scx_bpf_now();
-	u64 key_ns = published_key_ns(tctx, now);
-	u64 slice_ns = p->scx.slice ?: slice_left_ns(tctx, now) ?: default_slice_ns(page);
+	const struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct control_word word = word_of(bits);
+	u64 now = scx_bpf_now(), key_ns, slice_ns;
+	u32 klass, kind, llc;
+
+	if (!page || !tctx) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return 0;
+	}
+	key_ns = published_key_ns(tctx, now);
+	slice_ns = p->scx.slice ?: slice_left_ns(tctx, now) ?: default_slice_ns(page);
+	klass = task_class(tctx);
+	kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	llc = target_llc(p, word, klass);
+	if (is_pinned(p)) {
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		return 0;
+	}
+	if (effective_order(page, word) == SCHERZO_ORDER_FIFO) {
+		kind = QUEUE_FIFO;
+		enq_flags |= SCX_ENQ_HEAD;
+	}
+	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
+	return 0;
+}
+
+static void requeue(struct task_struct *p, struct task_ctx *tctx, struct control_word word, u64 enq_flags)
+{
 	u32 klass = task_class(tctx);
-	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
-	u32 llc = target_llc(p, word, klass);
 	s32 cpu;
 
 	count(SCHERZO_CNT_REQUEUED);
-	if (is_pinned(p)) {
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
-		return;
-	}
-	if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
-		scx_bpf_dsq_insert(p, QUEUE_ID(QUEUE_FIFO, llc), slice_ns, enq_flags | SCX_ENQ_HEAD);
-	else
-		scx_bpf_dsq_insert_vtime(p, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
-	if (kick_idle_for(p, word, klass) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+	take_place_again(p, word_bits(word), enq_flags);
+	if (is_pinned(p) || kick_idle_for(p, word_bits(word), klass) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return;
 	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0)
@@ -284,12 +396,13 @@ static void requeue(struct task_struct *p, struct task_ctx *tctx, const struct s
 /* Any CPU that no higher class holds; -1 if there is none. */
 VERIFIED_ONCE s32 free_of_higher_class(struct task_struct *p __arg_trusted)
 {
+	u64 now = scx_bpf_now();
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-		if (cpuc && cpuc->online && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, cpu))
+		if (cpuc && cpuc->online && !is_held(cpuc, now) && may_run_on(p, cpu))
 			return cpu;
 	}
 	return -1;
@@ -307,7 +420,7 @@ static s32 engine_cpu(struct task_struct *p, struct control_word word, u64 *kick
 
 	*kick_flags = SCX_KICK_IDLE;
 	if (word.mode != SCHERZO_MODE_LOW_POWER) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		cpu = pick_idle_cpu(p, 0);
 		if (cpu >= 0)
 			return cpu;
 	}
@@ -315,7 +428,7 @@ static s32 engine_cpu(struct task_struct *p, struct control_word word, u64 *kick
 	cpu = claim_cpu(p, this_cpu);
 	if (cpu >= 0)
 		return cpu;
-	if (cpuc && !READ_ONCE(cpuc->held_since_ns) && may_run_on(p, this_cpu))
+	if (cpuc && !is_held(cpuc, scx_bpf_now()) && may_run_on(p, this_cpu))
 		return this_cpu;
 	cpu = free_of_higher_class(p);
 	return cpu >= 0 ? cpu : this_cpu;

@@ -21,6 +21,10 @@
 #define MAX_RT_PRIO 100
 #endif
 
+#ifndef SCHED_EXT
+#define SCHED_EXT 7
+#endif
+
 #define CACHELINE __attribute__((aligned(64)))
 
 /*
@@ -52,6 +56,8 @@ _Static_assert(QUEUE_ID(QUEUE_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave
 const volatile u32 engine_pid;
 const volatile u32 nr_cpu_slots = 1; /* possible CPU ids: 0 .. nr_cpu_slots - 1 */
 const volatile u32 nr_llcs = 1;
+const volatile bool per_node_idle; /* the kernel tracks idle CPUs per NUMA node */
+const volatile bool partial; /* only tasks that chose SCHED_EXT are ours */
 const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
 
 UEI_DEFINE(uei);
@@ -114,8 +120,13 @@ struct {
 	__uint(value_size, sizeof(u32));
 } free_slots SEC(".maps");
 
-/* One bit per slot in custody, so that a sweep need not read the whole table. */
+/*
+ * One bit per slot in custody, and one per 64 slots that have ever been, so that looking for entries need not read the
+ * whole table. Slots are given out lowest first: few of the latter are ever set.
+ */
 #define NR_CUSTODY_WORDS (SCHERZO_NR_SLOTS / 64)
+#define NR_CUSTODY_GROUPS (NR_CUSTODY_WORDS / 64)
+static u64 custody_groups[NR_CUSTODY_GROUPS] CACHELINE;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, NR_CUSTODY_WORDS);
@@ -129,8 +140,8 @@ struct cpu_ctx {
 	 * CPU, and nobody else will take it from the same task.
 	 */
 	u64 claim;
-	u64 held_since_ns; /* a higher class has the CPU since then; 0 if not */
-	u64 held_ns; /* and had it for so long before */
+	u64 held_since_ns; /* see ours_left() */
+	u64 held_ns; /* time that was held before */
 	u32 llc;
 	u32 online;
 	u32 low_power; /* carries batch work in low-power mode */
@@ -141,6 +152,10 @@ struct cpu_ctx {
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
 	bool engine_coming; /* who runs here makes room for the engine */
+	bool runs_engine; /* and has it now */
+	bool idle; /* counted in nr_idle */
+	s32 nr_own; /* tasks in QUEUE_CPU, see queue_count() */
+	u32 displaced; /* slot, plus one, of the task that was last handed over from here without having slept */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -157,6 +172,10 @@ struct {
 
 struct llc_ctx {
 	u64 claimable[NR_CPU_WORDS]; /* CPUs that have run batch work since they came online: where to look for claims */
+	/* Tasks in each of the domain's queues, see queue_count(). */
+	s32 nr_interactive CACHELINE;
+	s32 nr_batch;
+	s32 nr_fifo;
 } CACHELINE;
 
 struct {
@@ -177,6 +196,7 @@ struct task_ctx {
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
 	u64 refreshed_ns; /* last time user space was told about it */
+	u64 queue; /* the queue of ours that it entered last, 0 since it runs */
 	u32 slot;
 	u32 waker_pid;
 	s32 last_cpu; /* -1 until it first runs */
@@ -197,6 +217,12 @@ static u64 nr_drained CACHELINE;
 /* The order that new work entered last, and since when: the other order's queues drain first for a while. */
 static u32 order_seen CACHELINE;
 static u64 order_changed_ns;
+
+/* The engine's thread is runnable and not running. */
+static u32 engine_waits CACHELINE;
+
+/* CPUs that run nothing of ours. Like the kernel, start from all of them: busy ones put that right at once. */
+static s64 nr_idle CACHELINE;
 
 /* Oldest record that a parked engine has not been woken for. */
 static u64 unread_since_ns CACHELINE;
@@ -290,21 +316,49 @@ static __always_inline bool is_reclaim(const struct task_struct *p)
 /* The control word, read once per callback. */
 struct control_word {
 	u8 mode;
-	bool preemption;
 	u8 order;
+	bool preemption : 1;
+	bool full_user : 1;
+	bool own_idle : 1;
+	bool whole_cores : 1;
+	bool numa_local : 1;
 	u32 generation;
 };
+
+_Static_assert(sizeof(struct control_word) == 8, "passed in one register");
 
 static __always_inline struct control_word control_word(const struct scherzo_control *page)
 {
 	u64 word = READ_ONCE(page->word);
+	u64 flags = word >> SCHERZO_CONTROL_FLAGS_SHIFT;
 
 	return (struct control_word){
 		.mode = word >> SCHERZO_CONTROL_MODE_SHIFT,
-		.preemption = (word >> SCHERZO_CONTROL_FLAGS_SHIFT) & SCHERZO_FLAG_PREEMPTION,
+		.preemption = flags & SCHERZO_FLAG_PREEMPTION,
+		.full_user = flags & SCHERZO_FLAG_FULL_USER,
+		.own_idle = flags & SCHERZO_FLAG_OWN_IDLE,
+		.whole_cores = flags & SCHERZO_FLAG_WHOLE_CORES,
+		.numa_local = flags & SCHERZO_FLAG_NUMA_LOCAL,
 		.order = word >> SCHERZO_CONTROL_ORDER_SHIFT,
 		.generation = word >> SCHERZO_CONTROL_GENERATION_SHIFT,
 	};
+}
+
+/* The same as a plain number and back: functions that are verified once take nothing else. */
+static __always_inline u64 word_bits(struct control_word word)
+{
+	u64 bits;
+
+	__builtin_memcpy(&bits, &word, sizeof(bits));
+	return bits;
+}
+
+static __always_inline struct control_word word_of(u64 bits)
+{
+	struct control_word word;
+
+	__builtin_memcpy(&word, &bits, sizeof(word));
+	return word;
 }
 
 static __always_inline bool is_degraded(const struct scherzo_control *page)
@@ -344,6 +398,125 @@ static __always_inline u32 cpu_llc(s32 cpu)
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	return cpuc ? cpuc->llc : 0;
+}
+
+/*
+ * How many tasks a queue holds, as far as we know: asking the kernel is a search in a hash table, and a dispatch would ask
+ * half a dozen times. A task counts from before it enters until it runs, so the count may be too high for a moment. Too
+ * low it gets in one race only (a decision overtaken by the kernel between its check and its effect), and then the warden
+ * puts it right.
+ */
+static __always_inline s32 queue_count(u64 queue)
+{
+	u32 kind = queue >> 32, index = queue;
+	struct llc_ctx *domain;
+	struct cpu_ctx *cpuc;
+
+	if (kind == QUEUE_CPU) {
+		cpuc = cpu_ctx(index);
+		return cpuc ? READ_ONCE(cpuc->nr_own) : 0;
+	}
+	domain = llc_ctx(index);
+	if (!domain)
+		return 0;
+	if (kind == QUEUE_INTERACTIVE)
+		return READ_ONCE(domain->nr_interactive);
+	return kind == QUEUE_BATCH ? READ_ONCE(domain->nr_batch) : READ_ONCE(domain->nr_fifo);
+}
+
+/* Adds to the count; verified once, since it is wanted in many places. */
+VERIFIED_ONCE int change_count(u64 queue, s32 by)
+{
+	u32 kind = queue >> 32, index = queue;
+	struct llc_ctx *domain;
+	struct cpu_ctx *cpuc;
+
+	if (kind == QUEUE_CPU) {
+		cpuc = cpu_ctx(index);
+		if (!cpuc)
+			return 0;
+		__sync_fetch_and_add(&cpuc->nr_own, by);
+		return 0;
+	}
+	domain = llc_ctx(index);
+	if (!domain)
+		return 0;
+	if (kind == QUEUE_INTERACTIVE)
+		__sync_fetch_and_add(&domain->nr_interactive, by);
+	else if (kind == QUEUE_BATCH)
+		__sync_fetch_and_add(&domain->nr_batch, by);
+	else
+		__sync_fetch_and_add(&domain->nr_fifo, by);
+	return 0;
+}
+
+static __always_inline void leave_queue(struct task_ctx *tctx)
+{
+	u64 queue = READ_ONCE(tctx->queue);
+
+	if (queue && __sync_val_compare_and_swap(&tctx->queue, queue, 0) == queue)
+		change_count(queue, -1);
+}
+
+static __always_inline void enter_queue(struct task_ctx *tctx, u64 queue)
+{
+	u64 before;
+
+	change_count(queue, 1);
+	before = __sync_lock_test_and_set(&tctx->queue, queue);
+	if (before)
+		change_count(before, -1);
+}
+
+/* Puts a task into one of our queues, at its key or, where arrival is the order, at the end. */
+static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx, u64 queue, u64 slice_ns, u64 key_ns,
+				   u64 enq_flags)
+{
+	enter_queue(tctx, queue);
+	if (queue >> 32 == QUEUE_FIFO)
+		scx_bpf_dsq_insert(p, queue, slice_ns, enq_flags);
+	else
+		scx_bpf_dsq_insert_vtime(p, queue, slice_ns, key_ns, enq_flags);
+}
+
+/* Each CPU for itself, so that the flag needs no atomics. */
+static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)
+{
+	if (cpuc->idle == idle)
+		return;
+	cpuc->idle = idle;
+	__sync_fetch_and_add(&nr_idle, idle ? 1 : -1);
+}
+
+/* Longer than a switch between tasks takes. */
+#define SWITCH_NS ((s64)(50 * NSEC_PER_USEC))
+
+/*
+ * Who has a CPU that neither runs a task of ours nor idles? A higher class: real-time, deadline or stop tasks, and in
+ * partial mode everybody who did not choose us. So the time between our last task there and the next, or idleness, is
+ * theirs, but for the microseconds of the switch itself.
+ */
+static __always_inline void ours_left(struct cpu_ctx *cpuc, u64 now)
+{
+	WRITE_ONCE(cpuc->held_since_ns, now);
+}
+
+static __always_inline void ours_returned(struct cpu_ctx *cpuc, u64 now)
+{
+	u64 since = cpuc->held_since_ns;
+
+	if (!since)
+		return;
+	if (time_delta(now, since) > SWITCH_NS)
+		WRITE_ONCE(cpuc->held_ns, cpuc->held_ns + time_delta(now, since));
+	WRITE_ONCE(cpuc->held_since_ns, 0);
+}
+
+static __always_inline bool is_held(const struct cpu_ctx *cpuc, u64 now)
+{
+	u64 since = READ_ONCE(cpuc->held_since_ns);
+
+	return since && time_delta(now, since) > SWITCH_NS;
 }
 
 /* Time for which a higher class had the CPU, the current spell included. */

@@ -22,13 +22,15 @@ static u32 stranded_cpu;
 /* Looks at the head of one queue. */
 VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 {
+	s32 known = queue_count(dsq_id), nr = scx_bpf_dsq_nr_queued(dsq_id);
 	struct task_struct *p;
-	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	u32 seen = 0;
 
 	if (nr <= 0)
 		return 0;
 	nr_found += nr;
+	if (known <= 0 && queue_count(dsq_id) == known)
+		change_count(dsq_id, nr - known);
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {

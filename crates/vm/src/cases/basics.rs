@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::service::{
     COMPACTION, MOMENT, call, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, journal, kernel, property, start_load, statistic,
+    ensure_unloaded, journal, kernel, property, start_load, statistic, statistics, wait_until,
 };
 use crate::guest::Guest;
 use crate::shell::Shell;
@@ -75,7 +75,7 @@ pub(super) fn no_page_faults(guest: &mut Guest) -> Result<()> {
 }
 
 /// Statistics move, the policy is not bypassed, and nothing was malformed.
-pub(super) fn statistics(guest: &mut Guest) -> Result<()> {
+pub(super) fn statistics_move(guest: &mut Guest) -> Result<()> {
     ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     let decided = statistic(guest, "nr_decided")?;
@@ -86,7 +86,13 @@ pub(super) fn statistics(guest: &mut Guest) -> Result<()> {
     end_load(guest, &load)?;
     ensure!(decided_under_load > decided, "user space decided nothing under load");
     ensure!(bad == 0, "{bad} malformed records or decisions");
-    call(guest, "GetWaitHistogram", "").map(drop)
+    call(guest, "GetWaitHistogram", "")?;
+    // Counters move while they are read: between two moments of a quiet machine they agree.
+    wait_until(guest, "every task that was handed over is accounted for", MOMENT, |shell| {
+        let keys = ["nr_handed", "nr_user", "nr_reclaimed", "nr_swept", "nr_left", "nr_custody"];
+        let [handed, accounted @ ..] = statistics(shell, keys)?;
+        Ok(accounted.iter().sum::<u64>() == handed)
+    })
 }
 
 /// Unloading leaves the kernel as it was found.

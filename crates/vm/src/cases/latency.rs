@@ -1,12 +1,17 @@
 //! The promises about time, on a clock that only the guest's own instructions move.
+//!
+//! It has one flaw: while every CPU waits for the disk, the clock leaps to the next timer, however far off that is. So
+//! what is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::service::{call, call_command, change_modes_command, ensure_loaded, ensure_undisturbed, ensure_unloaded};
+use super::service::{
+    UNIT, call, call_command, change_modes_command, ensure_loaded, ensure_undisturbed, ensure_unloaded,
+};
 use crate::guest::Guest;
-use crate::measure::Meter;
+use crate::measure::{Figures, Meter};
 use crate::progress::say;
 use crate::shell::Shell;
 
@@ -17,26 +22,40 @@ const MIN_THROUGHPUT_RATIO: f64 = 0.95;
 const MAX_LOADING_MS: u64 = 3_000;
 const MAX_SWITCHING_MS: f64 = 50.0;
 const NR_SWITCHES: u32 = 50;
-const PROBE_SECONDS: u32 = 10;
+const STATE_DIRECTORY: &str = "/var/lib/scherzo";
+const PROBE_SECONDS: u32 = 8;
+/// Measured in turns; the medians are compared.
+const NR_ROUNDS: usize = 3;
 
 /// Latency and throughput under two hogs per CPU, the time to load and the time to change modes.
 pub(super) fn promises(guest: &mut Guest) -> Result<()> {
-    ensure_unloaded(guest)?;
+    guest.check(
+        &format!("systemctl stop {UNIT}; mkdir -p {STATE_DIRECTORY} && mount -t tmpfs tmpfs {STATE_DIRECTORY} && systemctl start {UNIT}"),
+        Duration::from_mins(1),
+    )?;
+    ensure_loaded(guest)?;
+    switching_ms(guest)?;
     let meter = Meter::calibrate(guest, PROBE_SECONDS)?;
-    let default = meter.measure(guest)?;
-    let loading = elapsed_ms(guest, &call_command("SetEnabled", "b true"))?;
-    let loaded = ensure_loaded(guest)?;
-    call(guest, "SetMode", "s interactive")?;
-    call(guest, "SetPreemption", "b true")?;
-    let ours = meter.measure(guest)?;
-    let switching = switching_ms(guest)?;
-    ensure_undisturbed(guest, &loaded)?;
+    let (mut default, mut ours) = (Vec::new(), Vec::new());
+    let (mut loading, mut switching) = (0, 0.0_f64);
+    for _ in 0..NR_ROUNDS {
+        ensure_unloaded(guest)?;
+        default.push(meter.measure(guest)?);
+        loading = loading.max(elapsed_ms(guest, &call_command("SetEnabled", "b true"))?);
+        let loaded = ensure_loaded(guest)?;
+        call(guest, "SetMode", "s interactive")?;
+        call(guest, "SetPreemption", "b true")?;
+        ours.push(meter.measure(guest)?);
+        switching = switching.max(switching_ms(guest)?);
+        ensure_undisturbed(guest, &loaded)?;
+    }
+    let (default, ours) = (Figures::median(&default)?, Figures::median(&ours)?);
 
     let latency = ours.wake_p99_us / default.wake_p99_us;
     let throughput = ours.throughput / default.throughput;
     say(&format!(
         "wake-up p99 {:.0} µs, the kernel default's {:.0} µs ({latency:.2}); throughput {throughput:.3}; \
-         loading {loading} ms; a mode change at most {switching:.1} ms",
+         loading at most {loading} ms; a mode change at most {switching:.1} ms",
         ours.wake_p99_us, default.wake_p99_us
     ));
     ensure!(latency <= MAX_LATENCY_RATIO, "wake-up p99 is {latency:.2} of the default's, not {MAX_LATENCY_RATIO}");

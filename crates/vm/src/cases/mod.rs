@@ -5,6 +5,7 @@
 mod bad_input;
 mod basics;
 mod faults;
+mod idle;
 mod latency;
 pub mod service;
 mod storms;
@@ -25,7 +26,8 @@ const SCHEDULING: &[Case] = &[
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),
-    case("statistics", basics::statistics),
+    case("statistics", basics::statistics_move),
+    case("an idle service", idle::service),
     case("bad input", bad_input::refused_with_a_name),
     case("a second daemon", bad_input::second_daemon),
     case("somebody else's scheduler", bad_input::foreign_scheduler),

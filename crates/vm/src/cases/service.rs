@@ -77,8 +77,17 @@ fn bare(text: &str) -> &str {
 
 /// One whole number out of `GetStats`.
 pub fn statistic(shell: &mut dyn Shell, key: &str) -> Result<u64> {
+    statistics(shell, [key]).map(|[value]| value)
+}
+
+/// Whole numbers out of one call of `GetStats`.
+pub fn statistics<const N: usize>(shell: &mut dyn Shell, keys: [&str; N]) -> Result<[u64; N]> {
     let text = call(shell, "GetStats", "")?;
-    find_statistic(&text, key).with_context(|| format!("GetStats has no {key}: {text}"))
+    let mut values = [0; N];
+    for (value, key) in values.iter_mut().zip(keys) {
+        *value = find_statistic(&text, key).with_context(|| format!("GetStats has no {key}: {text}"))?;
+    }
+    Ok(values)
 }
 
 /// `a{sv} 2 "one" t 1 "two" t 2`.

@@ -1,0 +1,218 @@
+//! Following the service: what happens on the client's own thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use zbus::Connection;
+use zbus::connection::Builder;
+use zbus::fdo::{DBusProxy, NameOwnerChangedStream, PropertiesProxy};
+use zbus::names::{BusName, InterfaceName, OwnedUniqueName, WellKnownName};
+use zbus::proxy::CacheProperties;
+
+use super::{Bus, ClientState, Entry, Event, Exit, Link, Reading, Watched};
+use crate::details;
+use crate::histogram::Waits;
+use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use crate::stats::Stats;
+use crate::{Error, SchedulerProxy, Snapshot};
+
+/// Wait before the bus is tried again, at first and at most.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_AT_MOST: Duration = Duration::from_secs(30);
+/// Reading never takes long; calls of people may, since they may be asked for a password.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// Wait before a service that did not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// A proxy that asks rather than remembers.
+pub(super) async fn scheduler(bus: &Connection) -> zbus::Result<SchedulerProxy<'static>> {
+    SchedulerProxy::builder(bus).cache_properties(CacheProperties::No).build().await
+}
+
+pub(super) async fn start_service(bus: &Connection) -> Result<(), Error> {
+    let name = WellKnownName::from_static_str_unchecked(BUS_NAME);
+    let started = DBusProxy::new(bus).await?.start_service_by_name(name, 0).await;
+    started.map(drop).map_err(|problem| zbus::Error::from(problem).into())
+}
+
+pub(super) struct Follower<F> {
+    bus: Bus,
+    on_change: F,
+    state: ClientState,
+    connections: watch::Sender<Option<Connection>>,
+    wanted: watch::Receiver<Watched>,
+    impatience: Arc<Notify>,
+}
+
+impl<F: FnMut(&ClientState)> Follower<F> {
+    pub(super) fn new(
+        bus: Bus,
+        on_change: F,
+        connections: watch::Sender<Option<Connection>>,
+        wanted: watch::Receiver<Watched>,
+        impatience: Arc<Notify>,
+    ) -> Self {
+        Self { bus, on_change, state: ClientState::default(), connections, wanted, impatience }
+    }
+
+    pub(super) async fn follow(mut self) {
+        (self.on_change)(&self.state);
+        let mut wait = RETRY;
+        loop {
+            let problem = match self.connect().await {
+                Ok(bus) => {
+                    wait = RETRY;
+                    self.connections.send_replace(Some(bus.clone()));
+                    let ended = self.follow_bus(&bus).await;
+                    self.connections.send_replace(None);
+                    ended.err().map_or_else(|| "the connection was closed".to_owned(), |error| error.to_string())
+                }
+                Err(error) => error.to_string(),
+            };
+            self.hear(Event::BusLost(problem));
+            tokio::select! {
+                () = sleep(wait) => wait = (wait * 2).min(RETRY_AT_MOST),
+                () = self.impatience.notified() => wait = RETRY,
+            }
+        }
+    }
+
+    async fn connect(&self) -> zbus::Result<Connection> {
+        let builder = match &self.bus {
+            Bus::System => Builder::system(),
+            Bus::Session => Builder::session(),
+            Bus::Address(address) => Builder::address(address.as_str()),
+        };
+        builder.build().await
+    }
+
+    /// Until the bus is lost.
+    async fn follow_bus(&mut self, bus: &Connection) -> Result<(), Error> {
+        let registry = DBusProxy::new(bus).await?;
+        // Listened to before anything is asked, so that nothing falls in between.
+        let mut owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+        loop {
+            if let Some(owner) = owner(&registry).await? {
+                self.follow_service(bus, &owner, &mut owners).await?;
+            } else {
+                let names = registry.list_activatable_names().await.map_err(zbus::Error::from)?;
+                self.hear(Event::ServiceAbsent(names.iter().any(|name| name.as_str() == BUS_NAME)));
+                tokio::select! {
+                    Some(_) = owners.next() => {}
+                    () = self.impatience.notified() => {}
+                    () = bus.closed() => return Ok(()),
+                }
+            }
+            if bus.is_closed() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Until the service has gone. It is addressed by its unique name: the bus would start another one for the known.
+    async fn follow_service(
+        &mut self,
+        bus: &Connection,
+        owner: &OwnedUniqueName,
+        owners: &mut NameOwnerChangedStream,
+    ) -> Result<(), Error> {
+        let service =
+            SchedulerProxy::builder(bus).destination(owner).cache_properties(CacheProperties::No).build().await?;
+        let properties = PropertiesProxy::builder(bus)
+            .destination(owner)
+            .path(OBJECT_PATH)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        let mut changes = properties.receive_properties_changed().await?;
+        let mut exits = service.receive_engine_exited().await?;
+        let mut seconds = service.receive_stats_updated().await?;
+        self.read(&properties).await;
+        let mut served = Watched::default();
+        loop {
+            served = self.serve_watches(&service, served).await;
+            let is_silent = matches!(self.state.link, Link::NoAnswer { .. });
+            tokio::select! {
+                () = bus.closed() => return Ok(()),
+                Some(_) = owners.next() => return Ok(()),
+                Some(_) = changes.next() => {
+                    self.read(&properties).await;
+                    // What changes a property is also an entry of the history.
+                    served.nr_history = 0;
+                }
+                Some(exit) = exits.next() => if let Ok(exit) = exit.args() {
+                    let details = details::from_wire(exit.details());
+                    self.hear(Event::Exited(Exit { reason: exit.reason().clone(), details }));
+                },
+                Some(second) = seconds.next() => if let Ok(second) = second.args() {
+                    self.read_waits(&service, Stats::from_wire(second.stats())).await;
+                },
+                // An error means that the client has been dropped, which ends this future as well.
+                _ = self.wanted.changed() => {}
+                () = sleep(ASK_AGAIN), if is_silent => self.read(&properties).await,
+                () = self.impatience.notified() => self.read(&properties).await,
+            }
+        }
+    }
+
+    /// Subscribes, unsubscribes and reads the history as it has come to be wanted; returns what is served now.
+    async fn serve_watches(&mut self, service: &SchedulerProxy<'_>, served: Watched) -> Watched {
+        let wanted = *self.wanted.borrow_and_update();
+        // What fails here fails with the service, and is done again when that has returned.
+        match (served.nr_statistics, wanted.nr_statistics) {
+            (0, 1..) => drop(timeout(READ_TIMEOUT, service.subscribe()).await),
+            (1.., 0) => drop(timeout(READ_TIMEOUT, service.unsubscribe()).await),
+            _ => {}
+        }
+        if served.nr_history == 0 && wanted.nr_history > 0 {
+            self.read_history(service).await;
+        }
+        wanted
+    }
+
+    async fn read(&mut self, properties: &PropertiesProxy<'_>) {
+        let read = async {
+            let all = properties.get_all(InterfaceName::from_static_str_unchecked(INTERFACE)).await;
+            all.map_err(|problem| problem.to_string())
+        };
+        let event = match timeout(READ_TIMEOUT, read).await {
+            Ok(Ok(all)) => Event::Properties(Box::new(Snapshot::from_properties(all))),
+            Ok(Err(problem)) => Event::ServiceSilent(problem),
+            Err(elapsed) => Event::ServiceSilent(elapsed.to_string()),
+        };
+        self.hear(event);
+    }
+
+    async fn read_waits(&mut self, service: &SchedulerProxy<'_>, stats: Stats) {
+        // An error means that the scheduler has just ended: a property is about to tell.
+        if let Ok(Ok(waits)) = timeout(READ_TIMEOUT, service.get_wait_histogram()).await {
+            let waits = Waits::from_wire(&waits);
+            self.hear(Event::Statistics(Box::new(Reading { stats, waits })));
+        }
+    }
+
+    async fn read_history(&mut self, service: &SchedulerProxy<'_>) {
+        if let Ok(Ok(entries)) = timeout(READ_TIMEOUT, service.get_history(0)).await {
+            let entry = |(time_s, event, wire)| Entry { time_s, event, details: details::from_wire(&wire) };
+            self.hear(Event::History(entries.into_iter().map(entry).collect()));
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
+        if self.state.apply(event) {
+            (self.on_change)(&self.state);
+        }
+    }
+}
+
+/// Who serves, if anybody does. Asking starts nobody.
+async fn owner(registry: &DBusProxy<'_>) -> Result<Option<OwnedUniqueName>, Error> {
+    match registry.get_name_owner(BusName::from_static_str(BUS_NAME)?).await {
+        Ok(owner) => Ok(Some(owner)),
+        Err(zbus::fdo::Error::NameHasNoOwner(_)) => Ok(None),
+        Err(problem) => Err(zbus::Error::from(problem).into()),
+    }
+}

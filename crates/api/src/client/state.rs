@@ -1,0 +1,231 @@
+//! What a client knows, as a fold of what it hears. Pure: no bus, no clock.
+
+use crate::Snapshot;
+use crate::catalogue;
+use crate::details::Details;
+use crate::histogram::Waits;
+use crate::stats::Stats;
+use crate::types::{Reason, State};
+
+/// Whether the service can be reached, and if not, what is in the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Not known yet.
+    #[default]
+    Connecting,
+    /// The bus cannot be reached, or was lost. It is tried again by itself.
+    NoBus {
+        /// The error, in English.
+        problem: String,
+    },
+    /// The bus is there, the service is not.
+    NoService {
+        /// The bus could start it, if it were asked to.
+        installed: bool,
+    },
+    /// The service is there but does not answer. It is tried again by itself.
+    NoAnswer {
+        /// The error, in English.
+        problem: String,
+    },
+    /// What is known is current.
+    Up,
+}
+
+/// Statistics and histograms of one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Counters since loading.
+    pub stats: Stats,
+    /// Waits since loading.
+    pub waits: Waits,
+}
+
+/// An entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Seconds since 1970.
+    pub time_s: u64,
+    /// What happened, see [`crate::types::HistoryEvent`]; newer services may add some.
+    pub event: String,
+    /// Its arguments.
+    pub details: Details,
+}
+
+/// A loaded scheduler ended without having been asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Why, see [`Reason`].
+    pub reason: String,
+    /// Its arguments.
+    pub details: Details,
+}
+
+impl Exit {
+    /// The reason as an English sentence; a reason of a newer service shows as its id.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let known = self.reason.parse::<Reason>();
+        known.map_or_else(|_| format!("{}.", self.reason), |reason| catalogue::text(reason, &self.details))
+    }
+}
+
+/// What a client hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The bus cannot be reached, or was lost.
+    BusLost(String),
+    /// Nobody owns the service's name; whether the bus could start it.
+    ServiceAbsent(bool),
+    /// The service did not answer.
+    ServiceSilent(String),
+    /// All properties, read anew.
+    Properties(Box<Snapshot>),
+    /// The second's statistics.
+    Statistics(Box<Reading>),
+    /// The history, the oldest entry first.
+    History(Vec<Entry>),
+    /// The scheduler was ejected or died.
+    Exited(Exit),
+}
+
+/// What a client knows.
+///
+/// Fold [`Event`]s into it with [`ClientState::apply`]; [`super::Client`] does so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientState {
+    /// Whether the rest is current.
+    pub link: Link,
+    /// The properties as last read; all empty before that. Only current while the link is [`Link::Up`].
+    pub service: Snapshot,
+    /// The last second's statistics, while someone watches them and a scheduler is loaded.
+    pub reading: Option<Box<Reading>>,
+    /// The history, the oldest entry first; filled while someone watches it.
+    pub history: Vec<Entry>,
+    /// The last involuntary end that this client has witnessed.
+    pub last_exit: Option<Exit>,
+    /// How many it has witnessed; grows by one with each, so that each is told once.
+    pub nr_exits: u64,
+}
+
+impl ClientState {
+    /// Takes in an event; false if nothing that is known has changed by it.
+    pub fn apply(&mut self, event: Event) -> bool {
+        let before = self.clone();
+        match event {
+            Event::BusLost(problem) => self.lose(Link::NoBus { problem }),
+            Event::ServiceAbsent(installed) => self.lose(Link::NoService { installed }),
+            Event::ServiceSilent(problem) => self.lose(Link::NoAnswer { problem }),
+            Event::Properties(service) => {
+                self.link = Link::Up;
+                self.service = *service;
+                if !self.is_loaded() {
+                    self.reading = None;
+                }
+            }
+            // What was on its way when the scheduler ended.
+            Event::Statistics(reading) => self.reading = self.is_loaded().then_some(reading),
+            Event::History(history) => self.history = history,
+            Event::Exited(exit) => {
+                self.last_exit = Some(exit);
+                self.nr_exits += 1;
+            }
+        }
+        *self != before
+    }
+
+    fn lose(&mut self, link: Link) {
+        self.link = link;
+        self.reading = None;
+    }
+
+    /// The properties, if they are current.
+    #[must_use]
+    pub fn current(&self) -> Option<&Snapshot> {
+        (self.link == Link::Up).then_some(&self.service)
+    }
+
+    /// What runs, if the service can be asked and says something that this version knows.
+    #[must_use]
+    pub fn state(&self) -> Option<State> {
+        self.current()?.known_state()
+    }
+
+    /// Scherzo's scheduler is in the kernel now.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        matches!(self.state(), Some(State::Running | State::Degraded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(state: State) -> Event {
+        Event::Properties(Box::new(Snapshot { state: state.name().to_owned(), ..Snapshot::default() }))
+    }
+
+    fn reading(nr_switches: u64) -> Event {
+        let stats = Stats { nr_switches, ..Stats::default() };
+        Event::Statistics(Box::new(Reading { stats, waits: Waits::default() }))
+    }
+
+    fn after(events: impl IntoIterator<Item = Event>) -> ClientState {
+        let mut state = ClientState::default();
+        for event in events {
+            state.apply(event);
+        }
+        state
+    }
+
+    #[test]
+    fn nothing_is_claimed_before_it_is_known() {
+        let state = ClientState::default();
+        assert_eq!((state.link.clone(), state.current(), state.state()), (Link::Connecting, None, None));
+    }
+
+    #[test]
+    fn a_lost_bus_leaves_nothing_current_and_a_return_does() {
+        let mut state = after([service(State::Running), reading(7), Event::BusLost("gone".into())]);
+        assert_eq!(state.link, Link::NoBus { problem: "gone".into() });
+        assert_eq!((state.current(), &state.reading), (None, &None));
+        assert_eq!(state.service.state, "running", "what was last seen stays readable");
+        state.apply(service(State::Stopped));
+        assert_eq!(state.state(), Some(State::Stopped));
+    }
+
+    #[test]
+    fn a_service_that_is_absent_is_told_from_one_that_is_silent() {
+        assert_eq!(after([Event::ServiceAbsent(true)]).link, Link::NoService { installed: true });
+        assert_eq!(after([Event::ServiceSilent("slow".into())]).link, Link::NoAnswer { problem: "slow".into() });
+    }
+
+    #[test]
+    fn statistics_end_with_the_scheduler() {
+        assert!(after([service(State::Running), reading(7)]).reading.is_some());
+        assert_eq!(after([service(State::Running), reading(7), service(State::Fallback)]).reading, None);
+        assert_eq!(after([service(State::Stopped), reading(7)]).reading, None, "it was on its way");
+    }
+
+    #[test]
+    fn each_exit_counts_once_and_outlives_a_restart_of_the_service() {
+        let exit = Exit { reason: "stall".into(), details: Details::from([("text".into(), "cc1 waited".into())]) };
+        let state = after([Event::Exited(exit.clone()), Event::ServiceAbsent(true), Event::Exited(exit)]);
+        assert_eq!(state.nr_exits, 2);
+        assert!(state.last_exit.unwrap().why().contains("cc1 waited"));
+    }
+
+    #[test]
+    fn an_event_without_news_says_so() {
+        let mut state = ClientState::default();
+        assert!(state.apply(service(State::Running)));
+        assert!(!state.apply(service(State::Running)));
+        assert!(state.apply(service(State::Degraded)));
+    }
+
+    #[test]
+    fn exits_of_newer_services_show_their_id() {
+        assert_eq!(Exit { reason: "moon".into(), details: Details::new() }.why(), "moon.");
+    }
+}

@@ -1,0 +1,44 @@
+//! `scherzo`, the app: what runs and why, how long tasks wait, and who decides.
+//!
+//! ```text
+//! ScherzoApplication                 actions, command line, notifications
+//! └ ScherzoWindow                    AdwNavigationView, toasts
+//!   ├ AdwViewStack
+//!   │ ├ ScherzoOverviewPage          what runs and why; on, off, modes
+//!   │ ├ ScherzoStatisticsPage        live charts
+//!   │ └ ScherzoHistoryPage           what happened
+//!   ├ ScherzoDiagnosisPage           pushed
+//!   ├ ScherzoComparePage             pushed
+//!   └ ScherzoPreferences             a dialog
+//! ```
+//!
+//! What is shown is worked out in [`model`], without a display; [`service`] is the only bridge to the client's thread;
+//! widgets show the one and call the other. They follow the service: a control that was used shows what the service
+//! says, not what was asked.
+
+mod application;
+mod application_chooser;
+mod config;
+mod model;
+mod pages;
+mod preferences;
+mod rules_group;
+mod service;
+mod widgets;
+mod window;
+mod window_state;
+
+use gtk::glib;
+use gtk::prelude::*;
+
+use application::Application;
+
+fn main() -> glib::ExitCode {
+    scherzo_i18n::init();
+    if let Err(problem) = gtk::gio::resources_register_include!("scherzo.gresource") {
+        eprintln!("scherzo: the program is damaged: {problem}");
+        return glib::ExitCode::FAILURE;
+    }
+    glib::set_application_name("Scherzo");
+    Application::new().run()
+}

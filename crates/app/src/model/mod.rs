@@ -1,0 +1,12 @@
+//! What is shown, worked out from what is known. Nothing here needs a display, so that all of it is tested.
+
+pub(crate) mod automation;
+pub(crate) mod buckets;
+pub(crate) mod compare;
+pub(crate) mod format;
+pub(crate) mod history;
+pub(crate) mod overview;
+pub(crate) mod plot;
+pub(crate) mod probe;
+pub(crate) mod report;
+pub(crate) mod timeline;

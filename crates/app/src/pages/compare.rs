@@ -1,0 +1,292 @@
+//! Measures this computer with the kernel's own scheduler and with Scherzo in turns, while the person goes on working.
+//!
+//! Whatever ends it, Scherzo is afterwards on or off as it was before; a note in a key file makes that true
+//! even if the app is killed meanwhile.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::{CompositeTemplate, TemplateChild, gio, glib};
+use scherzo_api::client::ClientState;
+use scherzo_api::histogram::Histogram;
+use scherzo_i18n::{fill, gettext, ngettext};
+
+use super::{error_text, window_of};
+use crate::model::buckets::{Chart, Range};
+use crate::model::compare::{Outcome, Plan, Side};
+use crate::model::plot::Hue;
+use crate::model::probe::Probe;
+use crate::service::Service;
+use crate::widgets::HistogramChart;
+use crate::window::Window;
+use crate::window_state::WindowState;
+
+/// A file of its own: the window's is held by the window.
+const NOTES: &str = "comparison.ini";
+/// Set while a comparison may have changed what runs; which way to go back.
+const NOTE_UNDER_WAY: &str = "under-way";
+const NOTE_WAS_ON: &str = "was-on";
+
+mod imp {
+    use super::{
+        Cell, CompositeTemplate, HistogramChart, NavigationPageImpl, NavigationPageImplExt, ObjectImpl, ObjectImplExt,
+        ObjectSubclass, ObjectSubclassExt, Probe, RefCell, Service, TemplateChild, WidgetImpl, glib,
+    };
+    use gtk::glib::Properties;
+    use gtk::glib::subclass::object::DerivedObjectProperties;
+    use gtk::prelude::*;
+    use gtk::subclass::prelude::*;
+
+    #[derive(Debug, Default, CompositeTemplate, Properties)]
+    #[template(file = "compare.ui")]
+    #[properties(wrapper_type = super::ComparePage)]
+    pub struct ComparePage {
+        #[template_child]
+        pub(super) stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub(super) duration: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) start: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub(super) progress: TemplateChild<gtk::ProgressBar>,
+        #[template_child]
+        pub(super) under_way: TemplateChild<adw::StatusPage>,
+        #[template_child]
+        pub(super) cancel: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub(super) verdict: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub(super) reason: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub(super) kernel: TemplateChild<HistogramChart>,
+        #[template_child]
+        pub(super) scherzo: TemplateChild<HistogramChart>,
+        #[template_child]
+        pub(super) again: TemplateChild<gtk::Button>,
+        #[property(get, construct_only)]
+        pub(super) service: RefCell<Option<Service>>,
+        /// The round under way; dropping it ends the comparison.
+        pub(super) probe: RefCell<Option<Probe>>,
+        pub(super) is_under_way: Cell<bool>,
+        pub(super) is_cancelled: Cell<bool>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for ComparePage {
+        const NAME: &'static str = "ScherzoComparePage";
+        type Type = super::ComparePage;
+        type ParentType = adw::NavigationPage;
+
+        fn class_init(class: &mut Self::Class) {
+            HistogramChart::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    #[glib::derived_properties]
+    impl ObjectImpl for ComparePage {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().set_up();
+        }
+    }
+
+    impl WidgetImpl for ComparePage {}
+
+    impl NavigationPageImpl for ComparePage {
+        fn hidden(&self) {
+            self.parent_hidden();
+            self.obj().cancel();
+        }
+    }
+}
+
+glib::wrapper! {
+    /// The comparison.
+    pub struct ComparePage(ObjectSubclass<imp::ComparePage>)
+        @extends adw::NavigationPage, gtk::Widget,
+        @implements gtk::Accessible, gtk::Buildable, gtk::ConstraintTarget;
+}
+
+/// Why a comparison has no result.
+enum Failure {
+    Cancelled,
+    /// A sentence.
+    Told(String),
+}
+
+impl ComparePage {
+    pub(crate) fn new(service: &Service) -> Self {
+        glib::Object::builder().property("service", service).build()
+    }
+
+    /// If the app ended in the middle of a comparison, what it had changed is changed back.
+    pub(crate) fn restore_after_accident(service: &Service, window: &Window) {
+        let remembered = WindowState::load(NOTES);
+        if !remembered.flag(NOTE_UNDER_WAY) {
+            return;
+        }
+        let (client, was_on) = (service.client(), remembered.flag(NOTE_WAS_ON));
+        // At the first moment at which it can be.
+        let is_done = Cell::new(false);
+        service.follow(window, move |window, state| {
+            if state.current().is_some() && !is_done.replace(true) {
+                let client = client.clone();
+                window.act(async move { restore(&client, was_on).await });
+            }
+        });
+    }
+
+    fn set_up(&self) {
+        let imp = self.imp();
+        let minutes = Plan::CHOICES.map(|plan| {
+            let minutes = plan.duration_s() / 60;
+            fill(&ngettext("{number} minute", "{number} minutes", minutes), &[("number", &minutes)])
+        });
+        imp.duration.set_model(Some(&gtk::StringList::new(&minutes.each_ref().map(String::as_str))));
+        imp.duration.set_selected(1);
+        for button in [&imp.start, &imp.again] {
+            let this = self.downgrade();
+            button.connect_clicked(move |_| {
+                if let Some(page) = this.upgrade() {
+                    page.start();
+                }
+            });
+        }
+        let this = self.downgrade();
+        imp.cancel.connect_clicked(move |_| {
+            if let Some(page) = this.upgrade() {
+                page.cancel();
+            }
+        });
+        if let Some(service) = self.service() {
+            service.follow(self, Self::update);
+        }
+    }
+
+    fn update(&self, state: &ClientState) {
+        use scherzo_api::types::State;
+        let can_start = !matches!(state.state(), None | Some(State::Unsupported | State::Foreign | State::Starting));
+        self.imp().start.set_sensitive(can_start);
+        self.imp().again.set_sensitive(can_start);
+    }
+
+    fn start(&self) {
+        let (imp, Some(service)) = (self.imp(), self.service()) else { return };
+        if imp.is_under_way.replace(true) {
+            return;
+        }
+        imp.is_cancelled.set(false);
+        imp.stack.set_visible_child_name("under-way");
+        let plan = Plan::CHOICES.get(imp.duration.selected() as usize).copied().unwrap_or(Plan::CHOICES[0]);
+        let page = self.clone();
+        // It outlives the window until what was changed is changed back.
+        let app = gio::Application::default();
+        glib::spawn_future_local(async move {
+            let hold = app.as_ref().map(gio::prelude::ApplicationExtManual::hold);
+            let was_on = service.state().service.enabled;
+            note(Some(was_on));
+            let outcome = page.measure(&service, plan).await;
+            let restored = restore(&service.client(), was_on).await;
+            page.imp().is_under_way.set(false);
+            page.show(outcome);
+            if let (Err(error), Some(window)) = (restored, window_of(&page)) {
+                window.toast(&error_text(&error));
+            }
+            drop(hold);
+        });
+    }
+
+    /// Ends a comparison under way; what it has changed is changed back.
+    fn cancel(&self) {
+        self.imp().is_cancelled.set(true);
+        self.imp().probe.take();
+    }
+
+    async fn measure(&self, service: &Service, plan: Plan) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        let sides = plan.sides();
+        for (nth, side) in sides.iter().enumerate() {
+            self.show_progress(nth, sides.len(), *side);
+            let exits = service.state().nr_exits;
+            let switched = service.client().set_enabled(*side == Side::Scherzo).await;
+            switched.map_err(|error| Failure::Told(error_text(&error)))?;
+            let round = self.measure_round(Duration::from_secs(plan.round_s.into())).await?;
+            if service.state().nr_exits != exits || service.state().is_loaded() != (*side == Side::Scherzo) {
+                return Err(Failure::Told(gettext("Something else changed the scheduler meanwhile")));
+            }
+            outcome.add(*side, round);
+        }
+        Ok(outcome)
+    }
+
+    async fn measure_round(&self, duration: Duration) -> Result<Histogram, Failure> {
+        let (done, found) = async_channel::bounded(1);
+        let tell = move |round| {
+            // A comparison that was given up no longer listens.
+            let _ = done.try_send(round);
+        };
+        let probe = Probe::start(duration, tell).map_err(|problem| Failure::Told(problem.to_string()))?;
+        if self.imp().is_cancelled.get() {
+            return Err(Failure::Cancelled);
+        }
+        self.imp().probe.replace(Some(probe));
+        found.recv().await.map_err(|_| Failure::Cancelled)
+    }
+
+    fn show_progress(&self, nth: usize, nr_rounds: usize, side: Side) {
+        let imp = self.imp();
+        imp.progress.set_fraction(nth as f64 / nr_rounds as f64);
+        let round: [(&str, &dyn std::fmt::Display); 2] = [("nth", &(nth + 1)), ("number", &nr_rounds)];
+        imp.progress.set_text(Some(&fill(&gettext("Round {nth} of {number}"), &round)));
+        imp.under_way.set_title(&match side {
+            Side::Kernel => gettext("Measuring Without Scherzo"),
+            Side::Scherzo => gettext("Measuring With Scherzo"),
+        });
+    }
+
+    fn show(&self, outcome: Result<Outcome, Failure>) {
+        let imp = self.imp();
+        match outcome {
+            Ok(outcome) => self.show_outcome(&outcome),
+            Err(failure) => {
+                imp.stack.set_visible_child_name("setup");
+                if let (Failure::Told(text), Some(window)) = (failure, window_of(self)) {
+                    window.toast(&text);
+                }
+            }
+        }
+    }
+
+    fn show_outcome(&self, outcome: &Outcome) {
+        let imp = self.imp();
+        let (title, text) = outcome.in_words();
+        imp.verdict.set_label(&title);
+        imp.reason.set_label(&text);
+        let (kernel, scherzo) = (outcome.total(Side::Kernel), outcome.total(Side::Scherzo));
+        let range = Range::of([&kernel, &scherzo]);
+        imp.kernel.set_chart(Hue::Orange, Chart::new(gettext("Without Scherzo"), &kernel, range));
+        imp.scherzo.set_chart(Hue::Blue, Chart::new(gettext("With Scherzo"), &scherzo, range));
+        imp.stack.set_visible_child_name("result");
+        self.announce(&format!("{title}. {text}"), gtk::AccessibleAnnouncementPriority::Medium);
+    }
+}
+
+async fn restore(client: &scherzo_api::client::Client, was_on: bool) -> Result<(), scherzo_api::Error> {
+    client.set_enabled(was_on).await?;
+    note(None);
+    Ok(())
+}
+
+/// Writes down what to restore, or that there is nothing to restore.
+fn note(was_on: Option<bool>) {
+    let remembered = WindowState::load(NOTES);
+    remembered.set_flag(NOTE_WAS_ON, was_on.unwrap_or_default());
+    remembered.set_flag(NOTE_UNDER_WAY, was_on.is_some());
+}

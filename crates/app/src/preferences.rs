@@ -1,0 +1,211 @@
+//! Automation: which rules choose the mode when nobody does.
+
+use std::cell::RefCell;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::{CompositeTemplate, TemplateChild, glib};
+use scherzo_api::catalogue;
+use scherzo_api::client::ClientState;
+use scherzo_api::types::{Mode, RequestedMode};
+
+use crate::model::automation;
+use crate::pages::error_text;
+use crate::rules_group::RulesGroup;
+use crate::service::Service;
+
+mod imp {
+    use super::{
+        AdwDialogImpl, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
+        PreferencesDialogImpl, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
+    };
+    use gtk::glib::Properties;
+    use gtk::glib::subclass::object::DerivedObjectProperties;
+    use gtk::prelude::*;
+    use gtk::subclass::prelude::*;
+
+    #[derive(Debug, Default, CompositeTemplate, Properties)]
+    #[template(file = "preferences.ui")]
+    #[properties(wrapper_type = super::Preferences)]
+    pub struct Preferences {
+        #[template_child]
+        pub(super) page: TemplateChild<adw::PreferencesPage>,
+        #[template_child]
+        pub(super) default_mode: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) follow_power_source: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) battery_mode: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) follow_low_battery: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) choice_ends_with_source: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) follow_power_profile: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) follow_profile_changes: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) follow_holds: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) boot_delay: TemplateChild<gtk::SpinButton>,
+        #[property(get, construct_only)]
+        pub(super) service: RefCell<Option<Service>>,
+        /// The delay is sent once its number has stayed for a moment.
+        pub(super) pending: RefCell<Option<glib::SourceId>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Preferences {
+        const NAME: &'static str = "ScherzoPreferences";
+        type Type = super::Preferences;
+        type ParentType = adw::PreferencesDialog;
+
+        fn class_init(class: &mut Self::Class) {
+            RulesGroup::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    #[glib::derived_properties]
+    impl ObjectImpl for Preferences {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().set_up();
+        }
+    }
+
+    impl WidgetImpl for Preferences {}
+    impl AdwDialogImpl for Preferences {}
+    impl PreferencesDialogImpl for Preferences {}
+}
+
+glib::wrapper! {
+    /// The preferences.
+    pub struct Preferences(ObjectSubclass<imp::Preferences>)
+        @extends adw::PreferencesDialog, adw::Dialog, gtk::Widget,
+        @implements gtk::Accessible, gtk::Buildable, gtk::ConstraintTarget, gtk::ShortcutManager;
+}
+
+/// How long the delay's number must have stayed.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(600);
+
+impl Preferences {
+    pub(crate) fn new(service: &Service) -> Self {
+        glib::Object::builder().property("service", service).build()
+    }
+
+    fn flags(&self) -> [(&'static str, &adw::SwitchRow); 6] {
+        let imp = self.imp();
+        [
+            ("follow_power_source", &imp.follow_power_source),
+            ("follow_low_battery", &imp.follow_low_battery),
+            ("choice_ends_with_source", &imp.choice_ends_with_source),
+            ("follow_power_profile", &imp.follow_power_profile),
+            ("follow_profile_changes", &imp.follow_profile_changes),
+            ("follow_holds", &imp.follow_holds),
+        ]
+    }
+
+    fn modes(&self) -> [(&'static str, &adw::ComboRow); 2] {
+        [("default_mode", &self.imp().default_mode), ("battery_mode", &self.imp().battery_mode)]
+    }
+
+    fn set_up(&self) {
+        let titles = Mode::ALL.map(|mode| catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode))));
+        let titles = gtk::StringList::new(&titles.each_ref().map(|title| &**title));
+        for (key, row) in self.modes() {
+            row.set_model(Some(&titles));
+            let this = self.downgrade();
+            row.connect_selected_notify(move |row| {
+                let Some((page, service)) = this.upgrade().and_then(|page| Some((page.clone(), page.service()?)))
+                else {
+                    return;
+                };
+                let chosen = Mode::ALL.get(row.selected() as usize).copied();
+                let known = automation::mode(&service.state().service, key);
+                if let Some(mode) = chosen.filter(|_| known.is_some() && known != Some(row.selected())) {
+                    page.configure(key, zbus::Str::from_static(mode.name()).into());
+                }
+            });
+        }
+        for (key, row) in self.flags() {
+            let this = self.downgrade();
+            row.connect_active_notify(move |row| {
+                let Some((page, service)) = this.upgrade().and_then(|page| Some((page.clone(), page.service()?)))
+                else {
+                    return;
+                };
+                if automation::flag(&service.state().service, key).is_some_and(|known| known != row.is_active()) {
+                    page.configure(key, row.is_active().into());
+                }
+            });
+        }
+        let this = self.downgrade();
+        self.imp().boot_delay.connect_value_changed(move |_| {
+            if let Some(page) = this.upgrade() {
+                page.send_delay_soon();
+            }
+        });
+        if let Some(service) = self.service() {
+            service.follow(self, Self::update);
+        }
+    }
+
+    fn send_delay_soon(&self) {
+        let this = self.downgrade();
+        let timer = glib::timeout_add_local_once(PAUSE, move || {
+            let Some((page, service)) = this.upgrade().and_then(|page| Some((page.clone(), page.service()?))) else {
+                return;
+            };
+            page.imp().pending.take();
+            let delay_s = page.imp().boot_delay.value_as_int() as u32;
+            if automation::number(&service.state().service, "boot_delay_s").is_some_and(|known| known != delay_s) {
+                page.configure("boot_delay_s", delay_s.into());
+            }
+        });
+        if let Some(earlier) = self.imp().pending.replace(Some(timer)) {
+            earlier.remove();
+        }
+    }
+
+    /// Sends it; what could not be changed shows again as it is, and why is said.
+    fn configure(&self, key: &'static str, value: zbus::Variant<'static>) {
+        let Some(service) = self.service() else { return };
+        let this = self.downgrade();
+        glib::spawn_future_local(async move {
+            let changed = service.client().configure(key, value).await;
+            if let (Err(error), Some(page)) = (changed, this.upgrade()) {
+                let toast = adw::Toast::builder().title(error_text(&error)).use_markup(false).build();
+                page.add_toast(toast);
+                page.update(&service.state());
+            }
+        });
+    }
+
+    fn update(&self, state: &ClientState) {
+        let imp = self.imp();
+        let service = &state.service;
+        imp.page.set_sensitive(state.current().is_some());
+        for (key, row) in self.modes() {
+            let place = automation::mode(service, key);
+            row.set_sensitive(place.is_some());
+            if let Some(place) = place {
+                row.set_selected(place);
+            }
+        }
+        for (key, row) in self.flags() {
+            let flag = automation::flag(service, key);
+            row.set_sensitive(flag.is_some());
+            row.set_active(flag.unwrap_or_default());
+        }
+        // A number that is being chosen is left alone.
+        if let Some(delay_s) = automation::number(service, "boot_delay_s").filter(|_| imp.pending.borrow().is_none()) {
+            imp.boot_delay.set_value(delay_s.into());
+        }
+        imp.battery_mode.set_sensitive(imp.follow_power_source.is_active());
+    }
+}

@@ -1,0 +1,230 @@
+//! The window: three views, and pages pushed over them.
+
+use std::cell::OnceCell;
+use std::future::Future;
+use std::rc::Rc;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::{gio, glib};
+use scherzo_api::Error;
+use scherzo_api::client::ClientState;
+use scherzo_i18n::gettext;
+
+use crate::application::Application;
+use crate::model::overview::Way;
+use crate::pages::{ComparePage, DiagnosisPage, HistoryPage, OverviewPage, StatisticsPage, error_text};
+use crate::service::Service;
+use crate::window_state::WindowState;
+
+/// Remembers that it has been turned on before: the page that explains it has done its work.
+pub(crate) const SEEN_ON: &str = "seen-on";
+
+mod imp {
+    use super::{
+        AdwApplicationWindowImpl, ApplicationWindowImpl, CompositeTemplate, HistoryPage, ObjectImpl, ObjectImplExt,
+        ObjectSubclass, ObjectSubclassExt, OnceCell, OverviewPage, Rc, Service, StatisticsPage, WidgetImpl, WindowImpl,
+        WindowImplExt, WindowState, glib,
+    };
+    use gtk::prelude::StaticTypeExt;
+    use gtk::subclass::prelude::*;
+
+    #[derive(Debug, Default, CompositeTemplate)]
+    #[template(file = "window.ui")]
+    pub struct Window {
+        #[template_child]
+        pub(super) toasts: TemplateChild<adw::ToastOverlay>,
+        #[template_child]
+        pub(super) navigation: TemplateChild<adw::NavigationView>,
+        #[template_child]
+        pub(super) stack: TemplateChild<adw::ViewStack>,
+        #[template_child]
+        pub(super) overview: TemplateChild<OverviewPage>,
+        #[template_child]
+        pub(super) statistics: TemplateChild<StatisticsPage>,
+        #[template_child]
+        pub(super) history: TemplateChild<HistoryPage>,
+        pub(super) service: OnceCell<Service>,
+        pub(super) remembered: OnceCell<Rc<WindowState>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Window {
+        const NAME: &'static str = "ScherzoWindow";
+        type Type = super::Window;
+        type ParentType = adw::ApplicationWindow;
+
+        fn class_init(class: &mut Self::Class) {
+            OverviewPage::ensure_type();
+            StatisticsPage::ensure_type();
+            HistoryPage::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for Window {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().add_actions();
+        }
+    }
+
+    impl WidgetImpl for Window {}
+
+    impl WindowImpl for Window {
+        fn close_request(&self) -> glib::Propagation {
+            let window = self.obj();
+            // A comparison that is cut short gives back what it has changed.
+            window.pop_to_views();
+            window.remember();
+            self.parent_close_request()
+        }
+    }
+
+    impl ApplicationWindowImpl for Window {}
+    impl AdwApplicationWindowImpl for Window {}
+}
+
+use gtk::CompositeTemplate;
+
+glib::wrapper! {
+    /// The window.
+    pub struct Window(ObjectSubclass<imp::Window>)
+        @extends adw::ApplicationWindow, gtk::ApplicationWindow, gtk::Window, gtk::Widget,
+        @implements gio::ActionGroup, gio::ActionMap, gtk::Accessible, gtk::Buildable, gtk::ConstraintTarget,
+                    gtk::Native, gtk::Root, gtk::ShortcutManager;
+}
+
+impl Window {
+    pub(crate) fn new(app: &Application, service: &Service) -> Self {
+        let window: Self = glib::Object::builder().property("application", app).build();
+        let imp = window.imp();
+        let remembered = Rc::new(WindowState::load("window.ini"));
+        window.set_default_size(remembered.size().0, remembered.size().1);
+        window.set_maximized(remembered.flag("maximized"));
+        imp.overview.bind(service, &remembered);
+        imp.statistics.bind(service);
+        imp.history.bind(service);
+        // The window is new.
+        let _ = imp.service.set(service.clone());
+        let _ = imp.remembered.set(remembered);
+        service.follow(&window, Self::update);
+        ComparePage::restore_after_accident(service, &window);
+        window
+    }
+
+    fn add_actions(&self) {
+        let view = gio::ActionEntry::builder("show-view")
+            .parameter_type(Some(glib::VariantTy::STRING))
+            .activate(|window: &Self, _, view| window.show_view(view.and_then(glib::Variant::str).unwrap_or_default()))
+            .build();
+        let diagnose = gio::ActionEntry::builder("diagnose").activate(|window: &Self, _, _| window.diagnose()).build();
+        let compare = gio::ActionEntry::builder("compare").activate(|window: &Self, _, _| window.compare()).build();
+        let export = gio::ActionEntry::builder("export")
+            .activate(|window: &Self, _, _| window.imp().statistics.export())
+            .build();
+        let turn_on =
+            gio::ActionEntry::builder("turn-on").activate(|window: &Self, _, _| window.go(Way::TurnOn)).build();
+        self.add_action_entries([view, diagnose, compare, export, turn_on]);
+    }
+
+    /// Shows one of the views, or pushes one of the pages.
+    pub(crate) fn show_view(&self, view: &str) {
+        match view {
+            "diagnosis" => self.diagnose(),
+            "compare" => self.compare(),
+            "overview" | "statistics" | "history" => {
+                self.pop_to_views();
+                self.imp().stack.set_visible_child_name(view);
+            }
+            _ => {}
+        }
+    }
+
+    fn pop_to_views(&self) {
+        self.imp().navigation.pop_to_tag("views");
+    }
+
+    fn push(&self, tag: &str, page: impl FnOnce(&Service) -> adw::NavigationPage) {
+        let navigation = &self.imp().navigation;
+        let is_there = navigation.visible_page().and_then(|page| page.tag()).is_some_and(|visible| visible == tag);
+        if let Some(service) = self.imp().service.get().filter(|_| !is_there) {
+            navigation.push(&page(service));
+        }
+    }
+
+    fn diagnose(&self) {
+        self.push("diagnosis", |service| DiagnosisPage::new(service).upcast());
+    }
+
+    fn compare(&self) {
+        self.push("compare", |service| ComparePage::new(service).upcast());
+    }
+
+    /// What a button that leads out of an obstacle does.
+    pub(crate) fn go(&self, way: Way) {
+        let Some(client) = self.imp().service.get().map(Service::client) else { return };
+        match way {
+            Way::TryAgain => client.retry(),
+            Way::StartService => self.act(async move { client.start_service().await }),
+            Way::TurnOn => self.act(async move { client.set_enabled(true).await }),
+            Way::Diagnose => self.diagnose(),
+        }
+    }
+
+    /// Does it and says so if it fails; then all controls show again what is.
+    pub(crate) fn act(&self, call: impl Future<Output = Result<(), Error>> + 'static) {
+        let this = self.downgrade();
+        glib::spawn_future_local(async move {
+            let done = call.await;
+            let Some(window) = this.upgrade() else { return };
+            if let Err(error) = done {
+                window.toast(&error_text(&error));
+                if let Some(service) = window.imp().service.get() {
+                    service.emit_by_name::<()>("changed", &[]);
+                }
+            }
+        });
+    }
+
+    /// Says it, briefly.
+    pub(crate) fn toast(&self, text: &str) {
+        self.imp().toasts.add_toast(adw::Toast::builder().title(text).use_markup(false).build());
+    }
+
+    /// Says it, and offers to take it back.
+    pub(crate) fn toast_undo(&self, text: &str, undo: impl Fn(&Self) + 'static) {
+        let toast = adw::Toast::builder().title(text).use_markup(false).button_label(gettext("_Undo")).build();
+        let this = self.downgrade();
+        toast.connect_button_clicked(move |_| {
+            if let Some(window) = this.upgrade() {
+                undo(&window);
+            }
+        });
+        self.imp().toasts.add_toast(toast);
+    }
+
+    fn update(&self, state: &ClientState) {
+        let is_up = state.current().is_some();
+        for action in ["diagnose", "compare", "turn-on"] {
+            if let Some(action) = self.lookup_action(action).and_downcast::<gio::SimpleAction>() {
+                action.set_enabled(is_up);
+            }
+        }
+        if state.current().is_some_and(|service| service.enabled)
+            && let Some(remembered) = self.imp().remembered.get().filter(|remembered| !remembered.flag(SEEN_ON))
+        {
+            remembered.set_flag(SEEN_ON, true);
+        }
+    }
+
+    fn remember(&self) {
+        if let Some(remembered) = self.imp().remembered.get() {
+            remembered.set_size(self.default_size(), self.is_maximized());
+        }
+    }
+}

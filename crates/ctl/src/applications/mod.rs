@@ -1,0 +1,60 @@
+//! `scherzoctl applications`: modes for applications, by rules of the person's own.
+
+mod cgroups;
+mod running;
+mod unit;
+mod watch;
+
+use scherzo_api::types::{Mode, RequestedMode};
+use scherzo_i18n::{fill, gettext};
+use scherzo_rules::Places;
+use serde_json::{Map, Value, json};
+
+use crate::cli::ApplicationsAction;
+use crate::client::Client;
+use crate::failure::{Failure, USAGE};
+use crate::output::{self, Output};
+
+pub(crate) async fn run(session: bool, output: &Output, action: Option<&ApplicationsAction>) -> Result<(), Failure> {
+    let places = Places::of_this_person()?;
+    match action {
+        None => show(&places, output),
+        Some(ApplicationsAction::Set { application, mode }) => {
+            places.change(application, Some(parse(mode)?))?;
+            show(&places, output);
+        }
+        Some(ApplicationsAction::Unset { application }) => {
+            places.change(application, None)?;
+            show(&places, output);
+        }
+        Some(ApplicationsAction::Watch { slice }) => {
+            watch::run(&Client::connect(session).await?, places, slice.clone()).await?;
+        }
+    }
+    Ok(())
+}
+
+fn parse(mode: &str) -> Result<RequestedMode, Failure> {
+    mode.parse().map_err(|_| {
+        let known = Mode::ALL.map(Mode::name).join(", ");
+        let sentence = gettext("There is no mode \"{mode}\". Choose one of {known}, or auto for no rule.");
+        Failure::new(USAGE, fill(&sentence, &[("mode", &mode), ("known", &known)]))
+    })
+}
+
+fn show(places: &Places, output: &Output) {
+    let (rules, problems) = places.read();
+    for problem in problems {
+        eprintln!("scherzoctl: {problem}");
+    }
+    if output.json {
+        let rules: Map<String, Value> = rules.iter().map(|(name, mode)| (name.clone(), json!(mode.name()))).collect();
+        output::document(Map::from_iter([("applications".to_owned(), rules.into())]));
+    } else if rules.is_empty() {
+        output::line(&gettext("There are no rules. `scherzoctl applications set org.gnome.Builder fifo` makes one."));
+    } else {
+        for (name, mode) in rules {
+            output::line(&format!("{mode:12} {name}"));
+        }
+    }
+}

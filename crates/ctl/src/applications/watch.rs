@@ -1,0 +1,189 @@
+//! `scherzoctl applications watch`: holds modes for the applications of this session while they run.
+//!
+//! It runs as the person whose applications they are, so neither it nor the service needs a right to look into the
+//! processes of others. Nothing is polled: control groups, rules and the service all send notices.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use scherzo_api::names::BUS_NAME;
+use scherzo_api::HoldReleasedStream;
+use scherzo_i18n::{fill, gettext};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
+use zbus::names::OwnedUniqueName;
+
+use super::cgroups::{Notices, applications_of, executables};
+use super::running::{Running, Step};
+use super::unit;
+use crate::client::Client;
+use crate::failure::{FAILURE, Failure};
+use scherzo_rules::Places;
+
+/// When a new unit is looked into for executables: launchers take a moment to become what they launch.
+const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(4)];
+
+/// An executable that was seen in a unit.
+type Seen = (PathBuf, String);
+
+/// Runs until a signal ends it. `slice` stands in for the session's own in tests.
+pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>) -> Result<(), Failure> {
+    let slice = slice.unwrap_or_else(|| applications_of(rustix::process::getuid().as_raw()));
+    let (seen, mut news) = mpsc::channel(16);
+    let mut watcher = Watcher::new(client, places, slice, seen).await?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| own_failure(&error))?;
+    watcher.look();
+    loop {
+        watcher.ask().await?;
+        tokio::select! {
+            changed = watcher.notices.changed() => {
+                changed.map_err(|error| own_failure(&error))?;
+                watcher.look();
+            }
+            Some((unit, executable)) = news.recv() => watcher.seen_in(unit, executable),
+            Some(signal) = watcher.released.next() => watcher.taken(*signal.args()?.cookie()),
+            owner = watcher.owners.next() => if owner.is_none() {
+                return Err(Failure::new(FAILURE, gettext("The bus is gone.")));
+            },
+            _ = terminate.recv() => return Ok(()),
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
+    }
+}
+
+struct Watcher<'a> {
+    client: &'a Client,
+    /// Who granted the holds.
+    granter: Option<OwnedUniqueName>,
+    released: HoldReleasedStream,
+    owners: NameOwnerChangedStream,
+    notices: Notices,
+    places: Places,
+    slice: PathBuf,
+    running: Running,
+    units: BTreeSet<PathBuf>,
+    complaints: BTreeSet<String>,
+    seen: mpsc::Sender<Seen>,
+}
+
+impl<'a> Watcher<'a> {
+    async fn new(
+        client: &'a Client,
+        places: Places,
+        slice: PathBuf,
+        seen: mpsc::Sender<Seen>,
+    ) -> Result<Self, Failure> {
+        let scheduler = client.scheduler().await?;
+        let released = scheduler.receive_hold_released().await?;
+        let dbus = DBusProxy::new(&client.bus).await?;
+        let owners = dbus.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+        let notices = Notices::new().map_err(|error| own_failure(&error))?;
+        notices.units(&slice).map_err(|error| {
+            let sentence =
+                gettext("This session is not run by systemd ({slice}: {error}), so no application can be recognised.");
+            Failure::new(FAILURE, fill(&sentence, &[("slice", &slice.display()), ("error", &error)]))
+        })?;
+        places.prepare();
+        let (granter, running, units, complaints) = Default::default();
+        Ok(Self { client, granter, released, owners, notices, places, slice, running, units, complaints, seen })
+    }
+
+    /// Finds out what has changed.
+    fn look(&mut self) {
+        for directory in self.places.directories() {
+            // One that is missing has no rules.
+            let _ = self.notices.watch_files(directory);
+        }
+        let (rules, problems) = self.places.read();
+        // New rules may name what has long been running.
+        let afresh = self.running.rule(rules);
+        self.complain(problems);
+        let units = self.notices.units(&self.slice).unwrap_or_default();
+        self.running.only(&units);
+        for path in &units {
+            if afresh || !self.units.contains(path) {
+                self.started(path);
+            }
+        }
+        self.units = units;
+    }
+
+    fn started(&mut self, path: &Path) {
+        let Some(application) = path.file_name().and_then(|name| unit::application(name.to_str()?)) else { return };
+        self.running.started(path.to_owned(), application);
+        if self.running.needs_executables() {
+            tokio::spawn(look_into(path.to_owned(), self.seen.clone()));
+        }
+    }
+
+    /// A late look may tell of a unit that has ended meanwhile.
+    fn seen_in(&mut self, unit: PathBuf, executable: String) {
+        if self.units.contains(&unit) {
+            self.running.started(unit, executable);
+        }
+    }
+
+    /// Says each problem once.
+    fn complain(&mut self, problems: Vec<String>) {
+        let problems: BTreeSet<_> = problems.into_iter().collect();
+        for problem in problems.difference(&self.complaints) {
+            eprintln!("scherzoctl: {problem}");
+        }
+        self.complaints = problems;
+    }
+
+    fn taken(&mut self, cookie: u32) {
+        if let Some(application) = self.running.taken(cookie) {
+            let sentence = gettext("{application} no longer decides the mode, because someone chose one.");
+            eprintln!("scherzoctl: {}", fill(&sentence, &[("application", &application)]));
+        }
+    }
+
+    /// Asks the service for what has to be held, if it runs. Asking must not start it.
+    async fn ask(&mut self) -> Result<(), Failure> {
+        let owner = self.client.owner().await?;
+        // Compared here instead of believing the notice, which may come after the first hold of a new service.
+        if owner != self.granter {
+            self.running.service_gone();
+            self.granter.clone_from(&owner);
+        }
+        let Some(owner) = owner else { return Ok(()) };
+        let scheduler = self.client.scheduler_at(owner).await?;
+        let reason = gettext("A rule for this application");
+        for step in self.running.steps() {
+            match step {
+                // A service that has forgotten the hold holds nothing.
+                Step::Release(cookie) => drop(scheduler.release_mode(cookie).await),
+                Step::Hold(name, mode) => match scheduler.hold_mode(mode.name(), &reason, &name).await {
+                    Ok(cookie) => self.running.granted(name, cookie, mode),
+                    Err(error) if error.is_unreachable() => {}
+                    Err(error) => {
+                        let sentence = gettext("No mode is held for {application}: {error}");
+                        eprintln!("scherzoctl: {}", fill(&sentence, &[("application", &name), ("error", &error)]));
+                        self.running.refused(name);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reports the executables in a unit that has just started.
+async fn look_into(unit: PathBuf, seen: mpsc::Sender<Seen>) {
+    for pause in LOOKS {
+        tokio::time::sleep(pause).await;
+        for executable in executables(&unit) {
+            if seen.send((unit.clone(), executable)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn own_failure(error: &std::io::Error) -> Failure {
+    Failure::new(FAILURE, fill(&gettext("Cannot watch this session: {error}."), &[("error", error)]))
+}

@@ -1,0 +1,227 @@
+//! What follows from a failure: another attempt, the settings of before, or none at all.
+//!
+//! - *Backoff* ([`super::backoff`]): attempts get rarer, and end.
+//! - *Probation*: what changes a loaded scheduler has to run for a minute. If the scheduler fails before, what was in
+//!   effect before returns.
+//! - *Quarantine*: when the attempts end, that is remembered across restarts for this kernel and this version.
+
+use std::time::Duration;
+
+use scherzo_api::details::Details;
+use scherzo_api::types::{HistoryEvent, Reason};
+
+use super::State;
+use super::backoff::Backoff;
+use super::event::{Action, Fault, Time, Wish};
+use super::phase::{Applied, Loaded, Phase};
+use super::quarantine::Quarantine;
+use crate::settings::{self, Settings};
+
+/// A new setting that has run this long is good.
+const PROBATION: Duration = Duration::from_mins(1);
+
+/// What is to return if the scheduler fails.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Probation {
+    settings: Settings,
+    wish: Wish,
+    /// When the new ones are good; `None` while they are not in effect.
+    until: Option<Time>,
+}
+
+/// Whose fault it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blame {
+    /// Someone killed the engine.
+    Accident,
+    /// Another scheduler was in the way.
+    Obstacle,
+    /// Real-time programs left no CPU to anybody else.
+    Starvation,
+    /// Trying again cannot help until someone does something about it, or asked for just this.
+    Circumstances,
+    /// The scheduler's own.
+    Scheduler,
+}
+
+impl Blame {
+    fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::EngineKilled => Self::Accident,
+            Reason::ForeignScheduler => Self::Obstacle,
+            Reason::RtStarvation => Self::Starvation,
+            Reason::NoSchedExt
+            | Reason::MalformedBtf
+            | Reason::Permission
+            | Reason::EngineMismatch
+            | Reason::EngineMissing
+            | Reason::KernelUnloaded => Self::Circumstances,
+            _ => Self::Scheduler,
+        }
+    }
+}
+
+impl State {
+    /// An engine has failed that had been loaded for `ran`, if at all.
+    pub(super) fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
+        self.last_error = fault.text();
+        self.refuse_loading(&fault.to_error());
+        self.tell_failure(fault, ran);
+        self.fault = Some(fault.clone());
+        let blame = Blame::of(fault.reason);
+        if blame == Blame::Scheduler {
+            self.take_back(fault);
+        }
+        if std::mem::take(&mut self.on_trial) {
+            self.wish.enabled = false;
+            return;
+        }
+        match blame {
+            Blame::Accident => self.backoff.killed(self.now, ran),
+            Blame::Obstacle => self.backoff.hold_off(self.now),
+            Blame::Starvation => self.backoff.starved(self.now),
+            Blame::Circumstances => {
+                self.backoff.give_up();
+                self.last_error.push_str(" It is not tried again until you enable Scherzo again.");
+            }
+            Blame::Scheduler => {
+                if self.backoff.failed(self.now, ran) {
+                    self.quarantine(fault.clone());
+                }
+            }
+        }
+    }
+
+    fn tell_failure(&mut self, fault: &Fault, ran: Option<Duration>) {
+        let mut details = fault.to_details();
+        let Some(ran) = ran else { return self.record(HistoryEvent::NotLoaded, details) };
+        details.insert("seconds".to_owned(), ran.as_secs().cast_signed().into());
+        self.record(HistoryEvent::Ejected, details);
+        self.act(Action::TellExit(fault.clone()));
+    }
+
+    fn quarantine(&mut self, cause: Fault) {
+        let quarantine = Quarantine { build: self.build.clone(), cause };
+        let fault = quarantine.to_fault();
+        self.last_error = fault.text();
+        self.record(HistoryEvent::Quarantined, fault.to_details());
+        self.fault = Some(fault);
+        self.quarantine = Some(quarantine.clone());
+        self.act(Action::KeepQuarantine(Some(quarantine)));
+    }
+
+    /// Heeds what an earlier run of the service has found out, if it is about this build.
+    pub(super) fn remember_quarantine(&mut self, quarantine: Option<Quarantine>) {
+        self.quarantine = quarantine;
+        let Some(quarantine) = &self.quarantine else { return };
+        if quarantine.build == self.build {
+            let fault = quarantine.to_fault();
+            self.last_error = fault.text();
+            self.fault = Some(fault);
+            self.backoff.give_up();
+        } else {
+            self.lift_quarantine();
+        }
+    }
+
+    fn lift_quarantine(&mut self) {
+        if self.quarantine.take().is_some() {
+            self.act(Action::KeepQuarantine(None));
+            self.record(HistoryEvent::QuarantineLifted, Details::new());
+        }
+    }
+
+    /// Something brought the system down soon after loading, again and again.
+    pub(super) fn distrust(&mut self) {
+        let fault = Fault::plain(Reason::UncleanBoots);
+        self.last_error = fault.text();
+        self.fault = Some(fault);
+        self.backoff.give_up();
+    }
+
+    /// Forgets past failures, because someone asks anew.
+    pub(super) fn try_afresh(&mut self) {
+        self.backoff = Backoff::default();
+        self.boot_delay = None;
+        self.fault = None;
+        self.last_error.clear();
+        self.lift_quarantine();
+    }
+
+    /// Puts what has just changed on probation if it concerns the scheduler that is loaded: `settings` and `wish` were
+    /// in effect until now.
+    pub(super) fn put_on_probation(&mut self, settings: Settings, wish: Wish) {
+        let (before, now) = (self.applied_under(settings, wish), self.wanted());
+        if before.tunables == now.tunables && before.decision.choice == now.decision.choice {
+            return;
+        }
+        match &mut self.probation {
+            Some(probation) => probation.until = None,
+            none if matches!(self.phase, Phase::Loaded(_)) => {
+                *none = Some(Probation { settings, wish, until: None });
+            }
+            // What has never run cannot return.
+            _ => {}
+        }
+    }
+
+    /// Lets a probation end well, or because nothing new is left.
+    pub(super) fn watch_probation(&mut self) {
+        let wanted = self.wanted();
+        let in_effect = matches!(&self.phase, Phase::Loaded(Loaded { applied, switching: None, .. })
+            if applied.tunables == wanted.tunables && applied.decision.choice == wanted.decision.choice);
+        let Some(probation) = &mut self.probation else { return };
+        if names_of_changes(probation, self.settings, self.wish).is_empty() {
+            self.probation = None;
+        } else if !in_effect {
+            probation.until = None;
+        } else if *probation.until.get_or_insert(self.now + PROBATION) <= self.now {
+            self.probation = None;
+        }
+    }
+
+    /// A choice that has ended does not return.
+    pub(super) fn forget_choice_on_probation(&mut self) {
+        if let Some(probation) = &mut self.probation {
+            probation.wish = Wish { preemption: probation.wish.preemption, ..self.wish };
+        }
+    }
+
+    /// Ends a probation badly.
+    fn take_back(&mut self, fault: &Fault) {
+        let Some(probation) = self.probation.take() else { return };
+        let names = names_of_changes(&probation, self.settings, self.wish);
+        let Probation { settings, wish, .. } = probation;
+        if settings != self.settings {
+            self.settings = settings;
+            self.act(Action::RevertSettings(settings));
+        }
+        self.wish = Wish { enabled: self.wish.enabled, ..wish };
+        let mut details = fault.to_details();
+        details.insert("settings".to_owned(), names.join(", ").into());
+        self.last_error = scherzo_api::catalogue::event_text(HistoryEvent::Reverted, &details);
+        self.record(HistoryEvent::Reverted, details);
+    }
+
+    /// How the scheduler is to behave, from what it was loaded with to how it was switched.
+    pub(super) fn wanted(&self) -> Applied {
+        self.applied_under(self.settings, self.wish)
+    }
+
+    fn applied_under(&self, settings: Settings, wish: Wish) -> Applied {
+        let decision = super::arbiter::decide(settings.rules, wish, &self.holds, &self.power);
+        Applied { decision, tunables: settings.tunables, version: self.version }
+    }
+}
+
+/// What differs from what is to return if the scheduler fails.
+fn names_of_changes(probation: &Probation, settings: Settings, wish: Wish) -> Vec<&'static str> {
+    let mut names = settings::differing(probation.settings, settings);
+    if wish.mode != probation.wish.mode {
+        names.push("mode");
+    }
+    if wish.preemption != probation.wish.preemption {
+        names.push("preemption");
+    }
+    names
+}

@@ -1,0 +1,102 @@
+//! Choices, holds and power.
+
+use scherzo_api::Error;
+
+use super::super::*;
+use super::histories::Op;
+use super::*;
+
+#[test]
+fn holds_end_with_their_holder() {
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask_as(2, Request::HoldMode(hold(Mode::Fifo)));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::LowPower, Reason::Hold));
+    world.apply(Op::PeerGone(1));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Hold));
+    world.apply(Op::PeerGone(2));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default));
+    assert!(world.released.is_empty() && world.watched.is_empty());
+}
+
+#[test]
+fn a_choice_releases_holds_and_tells_their_holders() {
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask_as(2, Request::HoldMode(hold(Mode::LowPower)));
+    world.ask(Request::ReleaseMode(1));
+    assert_eq!(world.released, [(":1.1".to_owned(), 1)], "someone else released it");
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!(world.released.last(), Some(&(":1.2".to_owned(), 2)));
+    let gone = world.ask(Request::ReleaseMode(2));
+    assert!(matches!(world.answer(gone), Some(Err(Error::NoSuchHold(_)))));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    assert_eq!(world.stored.chosen_by, Some(1000));
+    world.ask(Request::SetMode(RequestedMode::Auto));
+    assert_eq!(world.stored.chosen_by, None);
+}
+
+#[test]
+fn unplugging_ends_a_choice_within_a_second() {
+    let mut world = running();
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.calm_down();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Battery))));
+    world.wait(SECOND / 2);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::LowPower, Reason::OnBattery));
+    assert_eq!(world.state.view().requested_mode, RequestedMode::Auto);
+    assert!(world.state.view().on_battery);
+}
+
+#[test]
+fn a_profile_is_held_while_low_power_is_in_effect_and_does_not_hold_itself() {
+    let mut world = running();
+    let settings = Settings { drive_power_profile: true, ..Settings::default() };
+    world.settings = settings;
+    world.happen(Event::Settings { settings, by: None });
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));
+    world.apply(Op::Power(PowerEvent::Profile(Some("balanced".into()))));
+    world.wait(SECOND * 9);
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Battery))));
+    world.calm_down();
+    assert_eq!((decided(&world), world.profile_held), ((Mode::LowPower, Reason::OnBattery), true));
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));
+    world.calm_down();
+    assert_eq!((decided(&world), world.profile_held), ((Mode::Interactive, Reason::PowerProfile), false));
+
+    world.apply(Op::Power(PowerEvent::Source(Some(Source::Battery))));
+    world.calm_down();
+    world.apply(Op::Power(PowerEvent::Profile(Some("balanced".into()))));
+    world.calm_down();
+    assert_eq!((decided(&world), world.profile_held), ((Mode::Interactive, Reason::PowerProfileChanged), false));
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::LowPower)));
+    world.calm_down();
+    assert!(world.profile_held);
+    world.ask(Request::SetEnabled(false));
+    world.calm_down();
+    assert!(!world.profile_held, "nothing is held while nothing runs");
+}
+
+#[test]
+fn unplugging_while_the_service_is_not_there_ends_a_choice_too() {
+    for (later, kept) in [(Source::Mains, RequestedMode::Mode(Mode::Fifo)), (Source::Battery, RequestedMode::Auto)] {
+        let mut world = running();
+        world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+        // UPower comes later than the choice.
+        world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));
+        world.calm_down();
+        world.apply(Op::Restart);
+        world.calm_down();
+        assert_eq!(world.state.view().requested_mode, RequestedMode::Mode(Mode::Fifo), "nobody knows yet");
+        world.apply(Op::Power(PowerEvent::Source(Some(later))));
+        world.calm_down();
+        assert_eq!((world.state.view().requested_mode, world.stored.mode), (kept, kept));
+    }
+}

@@ -1,0 +1,137 @@
+//! What goes wrong, and what follows.
+
+use scherzo_api::Error;
+use scherzo_api::types::State as Shown;
+use scherzo_wire::layout::WIRE_VERSION;
+use scherzo_wire::message::{ExitKind, FailKind};
+
+use super::super::*;
+use super::histories::Op;
+use super::world::World;
+use super::*;
+
+#[test]
+fn a_killed_engine_is_back_within_a_second() {
+    let mut world = running();
+    world.apply(Op::EngineIsKilled);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::EngineKilled));
+    assert!(view.last_error.contains("signal 9"), "{}", view.last_error);
+    assert_eq!(world.exits, [Reason::EngineKilled]);
+    come_back(&mut world);
+}
+
+/// Within half a second, if the engine takes none.
+fn come_back(world: &mut World) {
+    world.wait(SECOND / 2);
+    for _ in 0..3 {
+        world.engine_acts();
+    }
+    assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn however_often_it_is_killed_it_comes_back_at_once() {
+    let mut world = running();
+    for _ in 0..200 {
+        world.apply(Op::EngineIsKilled);
+        come_back(&mut world);
+    }
+    assert_eq!((world.quarantine.as_ref(), world.exits.len()), (None, 200));
+}
+
+#[test]
+fn an_engine_that_hangs_at_its_end_is_no_killed_engine() {
+    let mut world = running();
+    world.apply(Op::EngineHangsUp);
+    world.wait(SECOND * 5);
+    assert_eq!(world.exits, [Reason::EngineTimeout]);
+    let mut world = running();
+    world.apply(Op::EngineCrashes);
+    assert_eq!(world.exits, [Reason::EngineCrashed]);
+}
+
+#[test]
+fn a_first_attempt_that_fails_leaves_it_off() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.apply(Op::EngineFails(FailKind::MalformedBtf));
+    world.apply(Op::EngineIsKilled);
+    assert!(matches!(world.answer(id), Some(Err(Error::NotSupported(_)))), "{:?}", world.answer(id));
+    let view = world.state.view();
+    assert_eq!((view.state, view.enabled), (Shown::Unsupported, false));
+    assert!(!world.stored.enabled);
+    world.wait(SECOND * 120);
+    assert!(world.process.is_none(), "not tried again");
+}
+
+#[test]
+fn a_foreign_scheduler_is_named_and_left_alone() {
+    let mut world = World::new(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
+    let id = world.ask(Request::SetEnabled(true));
+    let Some(Err(Error::Conflict(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    assert!(sentence.contains("lavd"));
+    assert_eq!(world.state.view().state, Shown::Foreign);
+    assert!(!world.state.view().enabled && world.process.is_none());
+}
+
+#[test]
+fn someone_who_unloads_through_the_kernel_is_obeyed() {
+    let mut world = running();
+    world.apply(Op::EngineEnds(ExitKind::Kernel));
+    world.apply(Op::EngineIsKilled);
+    world.wait(SECOND * 600);
+    assert_eq!(world.state.view().why.reason, Reason::KernelUnloaded);
+    assert!(world.process.is_none());
+}
+
+#[test]
+fn a_hanging_engine_is_given_up_in_time() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.wait(SECOND * 19);
+    assert!(matches!(world.answer(id), Some(Err(Error::LoadFailed(_)))), "{:?}", world.answer(id));
+}
+
+#[test]
+fn other_versions_are_refused() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION + 1 });
+    let Some(Err(Error::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    assert!(sentence.contains("versions"), "{sentence}");
+}
+
+#[test]
+fn two_unclean_boots_are_enough_until_someone_asks() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let mut world = World::boot(wish, Kernel::Idle, Boot { first_start: true, nr_unclean: 2 });
+    world.happen(Event::Session);
+    world.wait(SECOND * 600);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::UncleanBoots));
+    assert!(world.process.is_none());
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert!(world.on_watch);
+    world.wait(SECOND * 301);
+    assert!(!world.on_watch, "all is well");
+}
+
+#[test]
+fn after_starvation_it_waits_until_the_service_itself_gets_a_cpu_in_time() {
+    let mut world = running();
+    world.apply(Op::EngineEnds(ExitKind::RtStarvation));
+    world.apply(Op::EngineIsKilled);
+    assert_eq!(world.state.view().why.reason, Reason::RtStarvation);
+    for _ in 0..20 {
+        // Real-time programs are still there: every wake-up comes late.
+        world.now = world.state.next_wakeup().unwrap() + SECOND / 2;
+        world.happen(Event::Tick);
+        assert!(world.process.is_none());
+    }
+    world.wait(SECOND * 5);
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+}

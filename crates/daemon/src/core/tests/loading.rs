@@ -1,0 +1,159 @@
+//! On, off, loaded and anew.
+
+use scherzo_api::Error;
+use scherzo_api::types::State as Shown;
+use scherzo_wire::message::FailKind;
+
+use super::super::*;
+use super::histories::Op;
+use super::world::World;
+use super::*;
+
+#[test]
+fn a_wish_is_fulfilled_at_the_start() {
+    assert_eq!(running().state.view().why.reason, Reason::Default);
+}
+
+#[test]
+fn nothing_is_answered_before_the_kernel_agrees() {
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    world.engine_acts();
+    assert_eq!((world.answer(id), world.state.view().state), (None, Shown::Starting));
+    world.engine_says(EngineEvent::Loaded);
+    assert_eq!(world.answer(id), None, "the engine alone does not count");
+    world.kernel = Kernel::Loaded { ops: OURS.into() };
+    world.wait(SECOND);
+    assert_eq!(world.answer(id), Some(&Ok(())));
+    assert!(world.stored.enabled);
+}
+
+#[test]
+fn a_switch_is_answered_by_the_engine_or_not_at_all() {
+    let mut world = running();
+    let id = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!((world.answer(id), world.state.view().choice.mode), (None, Mode::Interactive));
+    world.engine_acts();
+    assert_eq!((world.answer(id), world.state.view().choice.mode), (Some(&Ok(())), Mode::Fifo));
+    let again = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    assert_eq!(world.answer(again), Some(&Ok(())), "nothing to do");
+    let stuck = world.ask(Request::SetMode(RequestedMode::Auto));
+    world.wait(SECOND * 6);
+    assert!(matches!(world.answer(stuck), Some(Err(Error::Busy(_)))));
+    world.engine_acts();
+    assert_eq!(world.state.view().choice.mode, Mode::Interactive, "it switches once it is back");
+}
+
+#[test]
+fn degraded_shows_and_passes() {
+    let mut world = running();
+    world.degraded = true;
+    world.wait(SECOND * 4);
+    assert_eq!(world.state.view().state, Shown::Degraded);
+    world.degraded = false;
+    world.wait(SECOND * 4);
+    assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn a_loaded_scheduler_is_looked_at_rarely_unless_someone_subscribes() {
+    let mut world = running();
+    world.wait(SECOND * 4);
+    let wakeup = |world: &World| world.state.next_wakeup().unwrap().saturating_sub(world.now);
+    assert!(wakeup(&world) > SECOND && wakeup(&world) <= SECOND * 4);
+    world.ask(Request::Subscribe);
+    assert!(wakeup(&world) <= SECOND);
+    world.wait(SECOND);
+    assert!(wakeup(&world) <= SECOND);
+    let mut off = World::new(Wish::default(), Kernel::Idle);
+    off.wait(SECOND * 60);
+    assert_eq!(off.state.next_wakeup(), None, "nothing to wait for");
+}
+
+#[test]
+fn a_leftover_scheduler_is_waited_for() {
+    let mut world = World::new(Wish { enabled: true, ..Wish::default() }, Kernel::Loaded { ops: OURS.into() });
+    world.noted = true;
+    world.wait(SECOND);
+    assert!(world.process.is_none());
+    world.kernel = Kernel::Idle;
+    world.wait(SECOND);
+    assert!(world.process.is_some());
+}
+
+#[test]
+fn statistics_are_asked_for_once_however_many_ask() {
+    let mut world = running();
+    let first = world.ask(Request::GetStats);
+    let second = world.ask(Request::GetStats);
+    assert_eq!(world.process.as_ref().unwrap().to_do.len(), 1);
+    assert_eq!(world.answer(first), None);
+    world.engine_acts();
+    assert!(world.answer(first).is_some() && world.answer(second).is_some());
+}
+
+#[test]
+fn statistics_of_a_silent_engine_come_all_the_same() {
+    let mut world = running();
+    let id = world.ask(Request::GetStats);
+    world.wait(SECOND);
+    assert_eq!(world.answer(id), Some(&Ok(())));
+}
+
+#[test]
+fn after_a_boot_loading_waits_for_a_person_or_a_while() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let boot = Boot { first_start: true, nr_unclean: 1 };
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.wait(SECOND * 29);
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Starting, Reason::BootDelay));
+    assert!(world.process.is_none());
+    world.wait(SECOND);
+    assert!(world.process.is_some());
+
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.happen(Event::Session);
+    assert!(world.process.is_some(), "someone has logged in");
+    let mut world = World::boot(wish, Kernel::Idle, boot);
+    world.ask(Request::SetEnabled(true));
+    assert!(world.process.is_some(), "someone has asked");
+}
+
+#[test]
+fn settings_change_in_place_but_for_what_the_kernel_fixes_at_load() {
+    let mut world = running();
+    let seq = world.state.next_seq;
+    world.apply(Op::Configure(100, false));
+    assert_eq!(world.state.next_seq, seq, "rules change nothing that is loaded");
+    world.apply(Op::Configure(7, false));
+    world.calm_down();
+    assert_ne!(world.state.next_seq, seq, "the engine was told");
+    assert_eq!(world.process.as_ref().unwrap().run, Run(1));
+    let mut settings = world.settings;
+    settings.tunables.fixed.partial = true;
+    world.configure(settings);
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.process.as_ref().unwrap().run, Run(2));
+    assert!(world.exits.is_empty());
+}
+
+#[test]
+fn what_happens_is_remembered() {
+    use HistoryEvent::{Ejected, Loaded, Mode as NewMode, NotLoaded, Reverted, TurnedOff, TurnedOn, Unloaded};
+    let mut world = World::new(Wish::default(), Kernel::Idle);
+    world.ask(Request::SetEnabled(true));
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.apply(Op::EngineIsKilled);
+    world.wait(SECOND * 2);
+    world.apply(Op::EngineFails(FailKind::Other));
+    world.apply(Op::EngineIsKilled);
+    world.calm_down();
+    world.ask(Request::SetEnabled(false));
+    world.calm_down();
+    let expected = [TurnedOn, Loaded, NewMode, Ejected, NotLoaded, Reverted, NewMode, Loaded, TurnedOff, Unloaded];
+    assert_eq!(world.history, expected);
+}

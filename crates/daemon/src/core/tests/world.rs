@@ -1,0 +1,368 @@
+//! A small model of engine, kernel and clients around the core.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use scherzo_api::Error;
+use scherzo_api::types::Reason;
+use scherzo_wire::layout::WIRE_VERSION;
+use scherzo_wire::message::{ExitKind, FailKind};
+
+use super::super::*;
+use super::histories::Op;
+use super::{OURS, SECOND};
+
+/// A pretended engine process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) run: Run,
+    pub(super) greeted: bool,
+    pub(super) loaded: bool,
+    pub(super) to_do: VecDeque<Action>,
+}
+
+/// Everything around the core.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
+pub(super) struct World {
+    pub(super) state: State,
+    pub(super) now: Time,
+    pub(super) process: Option<Process>,
+    pub(super) kernel: Kernel,
+    pub(super) degraded: bool,
+    pub(super) unanswered: BTreeSet<RequestId>,
+    pub(super) answers: Vec<(RequestId, Result<(), Error>)>,
+    pub(super) nr_requests: u64,
+    pub(super) shown: Option<Published>,
+    pub(super) stored: Wish,
+    pub(super) settings: Settings,
+    pub(super) build: Build,
+    pub(super) quarantine: Option<Quarantine>,
+    /// What someone has chosen at the power-profiles daemon.
+    pub(super) profile: Option<String>,
+    pub(super) profile_held: bool,
+    pub(super) nr_profile_holds: u32,
+    pub(super) noted: bool,
+    pub(super) switching: Option<u32>,
+    pub(super) watched: BTreeSet<String>,
+    pub(super) on_watch: bool,
+    pub(super) exits: Vec<Reason>,
+    pub(super) history: Vec<HistoryEvent>,
+    pub(super) released: Vec<(String, u32)>,
+    pub(super) ended: bool,
+}
+
+impl World {
+    pub(super) fn new(wish: Wish, kernel: Kernel) -> Self {
+        Self::boot(wish, kernel, Boot::default())
+    }
+
+    pub(super) fn boot(wish: Wish, kernel: Kernel, boot: Boot) -> Self {
+        let build = Build { kernel: "6.18".into(), version: "1".into() };
+        Self::start(Start { wish, settings: Settings::default(), kernel, noted: false, boot, build, quarantine: None })
+    }
+
+    fn start(start: Start) -> Self {
+        let Start { wish, settings, kernel, noted, build, quarantine, .. } = start.clone();
+        let (state, actions) = State::new(start);
+        let mut world = Self {
+            state,
+            now: Time::ZERO,
+            process: None,
+            kernel,
+            degraded: false,
+            unanswered: BTreeSet::new(),
+            answers: Vec::new(),
+            nr_requests: 0,
+            shown: None,
+            stored: wish,
+            settings,
+            build,
+            quarantine,
+            profile: None,
+            profile_held: false,
+            nr_profile_holds: 0,
+            noted,
+            switching: None,
+            watched: BTreeSet::new(),
+            on_watch: false,
+            exits: Vec::new(),
+            history: Vec::new(),
+            released: Vec::new(),
+            ended: false,
+        };
+        world.perform(actions);
+        world
+    }
+
+    /// Stores settings and tells of them.
+    pub(super) fn configure(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.happen(Event::Settings { settings, by: None });
+    }
+
+    pub(super) fn apply(&mut self, op: Op) {
+        match op {
+            Op::Ask(peer, request) => drop(self.ask_as(peer, request)),
+            Op::Configure(starvation_ms, holds) => {
+                let mut settings = Settings::default();
+                settings.tunables.starvation_ms = starvation_ms;
+                settings.rules.holds = holds;
+                settings.drive_power_profile = holds;
+                self.configure(settings);
+            }
+            Op::Power(PowerEvent::Profile(profile)) => self.choose_profile(profile),
+            Op::Power(event) => self.happen(Event::Power(event)),
+            Op::PeerGone(peer) => {
+                let name = format!(":1.{peer}");
+                if self.watched.remove(&name) {
+                    self.happen(Event::PeerGone(name));
+                }
+            }
+            Op::EngineActs => self.engine_acts(),
+            Op::EngineFails(kind) => self.engine_says(EngineEvent::Failed { kind, text: "no".into() }),
+            Op::EngineEnds(kind) => {
+                if self.process.as_ref().is_some_and(|process| process.loaded) {
+                    self.kernel = Kernel::Idle;
+                }
+                self.engine_says(EngineEvent::Exited { kind, code: 1, text: "so".into() });
+            }
+            Op::EngineBabbles => self.engine_says(EngineEvent::Garbled("?".into())),
+            Op::EngineHangsUp => self.engine_says(EngineEvent::HungUp),
+            Op::EngineIsKilled => self.process_ends(Gone::Signal(9)),
+            Op::EngineCrashes => self.process_ends(Gone::Signal(11)),
+            Op::Restart => self.restart(),
+            Op::NewKernel => {
+                self.build.kernel.push('+');
+                self.restart();
+            }
+            Op::ForeignComes if self.kernel == Kernel::Idle => self.kernel = Kernel::Loaded { ops: "lavd".into() },
+            Op::ForeignGoes if self.kernel.foreign_ops().is_some() => self.kernel = Kernel::Idle,
+            Op::ForeignComes | Op::ForeignGoes => {}
+            Op::Degrade(degraded) => self.degraded = degraded,
+            Op::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
+            Op::Shutdown => self.happen(Event::Shutdown),
+        }
+        let kernel = self.kernel.clone();
+        self.happen(Event::Kernel(kernel));
+        self.check();
+    }
+
+    /// As power-profiles-daemon does it: a choice drops holds.
+    fn choose_profile(&mut self, profile: Option<String>) {
+        self.profile.clone_from(&profile);
+        let held = std::mem::take(&mut self.profile_held);
+        if held && profile.is_some() {
+            self.happen(Event::Power(PowerEvent::ProfileHoldDropped));
+        } else if held {
+            self.happen(Event::Power(PowerEvent::ProfileHoldEnded));
+        }
+        self.happen(Event::Power(PowerEvent::Profile(profile)));
+    }
+
+    fn hold_profile(&mut self, hold: bool) -> Vec<Event> {
+        let before = std::mem::replace(&mut self.profile_held, hold && self.profile.is_some());
+        self.nr_profile_holds += u32::from(hold);
+        let news = |profile: Option<String>| Event::Power(PowerEvent::Profile(profile));
+        match (before, self.profile_held) {
+            (false, true) => vec![news(Some("power-saver".into()))],
+            (true, false) => vec![news(self.profile.clone()), Event::Power(PowerEvent::ProfileHoldEnded)],
+            _ if hold => Vec::new(),
+            _ => vec![Event::Power(PowerEvent::ProfileHoldEnded)],
+        }
+    }
+
+    /// The service is killed, its engine follows, and it is started again.
+    fn restart(&mut self) {
+        self.bury(Gone::Code(0));
+        let history = std::mem::take(&mut self.history);
+        *self = Self::start(Start {
+            wish: self.stored,
+            settings: self.settings,
+            kernel: self.kernel.clone(),
+            noted: self.noted,
+            boot: Boot::default(),
+            build: self.build.clone(),
+            quarantine: self.quarantine.clone(),
+        });
+        self.history.splice(0..0, history);
+    }
+
+    /// The kernel ejects the scheduler.
+    pub(super) fn eject(&mut self) {
+        self.apply(Op::EngineEnds(ExitKind::Error));
+        self.apply(Op::EngineIsKilled);
+    }
+
+    pub(super) fn ask(&mut self, request: Request) -> RequestId {
+        self.ask_as(0, request)
+    }
+
+    pub(super) fn ask_as(&mut self, peer: u8, request: Request) -> RequestId {
+        let caller = Caller { name: format!(":1.{peer}"), uid: Some(1000 + u32::from(peer)) };
+        let id = RequestId(self.nr_requests);
+        self.nr_requests += 1;
+        self.unanswered.insert(id);
+        self.happen(Event::Request { id, caller, request });
+        id
+    }
+
+    pub(super) fn answer(&self, id: RequestId) -> Option<&Result<(), Error>> {
+        self.answers.iter().find(|(answered, _)| *answered == id).map(|(_, result)| result)
+    }
+
+    pub(super) fn engine_says(&mut self, event: EngineEvent) {
+        if let Some(run) = self.process.as_ref().map(|process| process.run) {
+            self.happen(Event::Engine { run, event });
+        }
+    }
+
+    /// A well-meaning engine takes its next step.
+    pub(super) fn engine_acts(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if !process.greeted {
+            process.greeted = true;
+            return self.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION });
+        }
+        match process.to_do.pop_front() {
+            Some(Action::Load(..)) if self.kernel == Kernel::Idle => {
+                process.loaded = true;
+                self.kernel = Kernel::Loaded { ops: OURS.into() };
+                self.engine_says(EngineEvent::Loaded);
+            }
+            Some(Action::Load(..)) => {
+                self.engine_says(EngineEvent::Failed { kind: FailKind::Conflict, text: "taken".into() });
+                self.process_ends(Gone::Code(1));
+            }
+            Some(Action::Switch { seq, .. }) => {
+                self.switching = None;
+                self.engine_says(EngineEvent::Done { seq });
+            }
+            Some(Action::Refresh { seq, .. }) => self.engine_says(EngineEvent::Done { seq }),
+            Some(Action::Unload(_)) => {
+                self.engine_says(EngineEvent::Exited { kind: ExitKind::Unloaded, code: 0, text: String::new() });
+                self.process_ends(Gone::Code(0));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn process_ends(&mut self, how: Gone) {
+        if let Some(event) = self.bury(how) {
+            self.happen(event);
+        }
+    }
+
+    pub(super) fn bury(&mut self, how: Gone) -> Option<Event> {
+        let process = self.process.take()?;
+        if process.loaded && self.kernel.has_ours() {
+            self.kernel = Kernel::Idle;
+        }
+        self.switching = None;
+        Some(Event::Engine { run: process.run, event: EngineEvent::Gone(how) })
+    }
+
+    /// Lets time pass, waking the core whenever it wants.
+    pub(super) fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.state.next_wakeup().filter(|at| *at <= end) {
+            self.now = at;
+            self.happen(Event::Tick);
+        }
+        self.now = end;
+        self.happen(Event::Tick);
+    }
+
+    pub(super) fn happen(&mut self, event: Event) {
+        let actions = self.state.step(self.now, event);
+        self.perform(actions);
+    }
+
+    /// As the shell does it: what follows from an action comes after the actions that were decided before.
+    pub(super) fn perform(&mut self, actions: Vec<Action>) {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
+            assert!(!self.ended, "after the end: {action:?}");
+            let follows = self.perform_one(action);
+            queue.extend(follows.into_iter().flat_map(|event| self.state.step(self.now, event)));
+        }
+    }
+
+    pub(super) fn perform_one(&mut self, action: Action) -> Vec<Event> {
+        match action {
+            Action::Reply { id, result } => {
+                assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
+                self.answers.push((id, result));
+            }
+            Action::ReplyHistory { id, .. }
+            | Action::ReplyHold { id, .. }
+            | Action::ReplyStats(id)
+            | Action::ReplyHistogram(id) => {
+                assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
+                self.answers.push((id, Ok(())));
+            }
+            Action::WatchBoot(on_watch) => self.on_watch = on_watch,
+            Action::NoteSettings => self.noted = true,
+            Action::RestoreSettings => {
+                assert!(self.process.is_none(), "restored under a living engine");
+                self.noted = false;
+            }
+            Action::Spawn(run) => {
+                assert!(self.on_watch, "an unclean boot would not be noticed");
+                assert!(self.process.is_none(), "two engines");
+                assert!(self.noted, "nothing noted");
+                assert!(self.state.wish.enabled, "not wanted");
+                self.process = Some(Process { run, greeted: false, loaded: false, to_do: VecDeque::new() });
+            }
+            Action::Switch { seq, .. } => {
+                assert_eq!(self.switching, None, "two switches at once");
+                self.switching = Some(seq);
+                self.tell(action);
+            }
+            Action::Load(..) | Action::Refresh { .. } | Action::Unload(_) => self.tell(action),
+            Action::Kill(run) => {
+                if self.process.as_ref().is_some_and(|process| process.run == run) {
+                    return self.bury(Gone::Signal(9)).into_iter().collect();
+                }
+            }
+            Action::ReadKernel => return vec![Event::Kernel(self.kernel.clone())],
+            Action::ReadHealth => return vec![Event::Health { degraded: self.degraded }],
+            Action::Persist(wish) => self.stored = wish,
+            Action::RevertSettings(settings) => self.settings = settings,
+            Action::HoldProfile(hold) => return self.hold_profile(hold),
+            Action::KeepQuarantine(quarantine) => self.quarantine = quarantine,
+            Action::Publish(view) => {
+                assert_ne!(self.shown.as_ref(), Some(&view), "published without a change");
+                self.shown = Some(view);
+            }
+            Action::TellExit(fault) => self.exits.push(fault.reason),
+            Action::Record(record) => self.history.push(record.event),
+            Action::TellReleased { holder, cookie } => self.released.push((holder, cookie)),
+            Action::Watch(peer) => assert!(self.watched.insert(peer), "watched twice"),
+            Action::Unwatch(peer) => assert!(self.watched.remove(&peer), "not watched"),
+            Action::SendStats(peers) => {
+                assert!(!peers.is_empty() && peers.iter().all(|peer| self.watched.contains(peer)));
+            }
+            Action::Exit => {
+                assert!(self.process.is_none() && self.unanswered.is_empty());
+                self.ended = true;
+            }
+        }
+        Vec::new()
+    }
+
+    pub(super) fn tell(&mut self, action: Action) {
+        self.process.as_mut().expect("nobody to tell").to_do.push_back(action);
+    }
+
+    /// Everyone means well for a while.
+    pub(super) fn calm_down(&mut self) {
+        for _ in 0..200 {
+            self.engine_acts();
+            self.wait(SECOND / 5);
+            let kernel = self.kernel.clone();
+            self.happen(Event::Kernel(kernel));
+            self.check();
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Whatever comes in from outside, millions of times: no panic, and what is refused changes nothing.
+//!
+//! Each case has a seed of its own, printed when it fails. `SCHERZO_FUZZ_CASES` says how many there are.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+use scherzo_api::types::{RequestedMode, State as Shown};
+use scherzo_wire::message::{LoadSettings, MESSAGE_BYTES, ToDaemon, ToEngine};
+use zbus::{OwnedVariant, Structure, Variant};
+
+use crate::bus::{check_changes, parse_mode};
+use crate::core::{
+    Action, Boot, Build, Caller, EngineEvent, Event, Gone, HoldRequest, Kernel, Published, Request, RequestId, Run,
+    Start, State, Wish,
+};
+use crate::engine::event_of;
+use crate::settings::{self, Settings};
+
+const FEW_CASES: u64 = 10_000;
+/// States are built anew after so many cases, so that limits are met but not forever.
+const CASES_PER_STATE: u64 = 2_000;
+const OURS: &str = "scherzo_fuzz";
+
+/// Names the case when it panics.
+struct Seeded(u64);
+
+impl Drop for Seeded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the case's seed is {}", self.0);
+        }
+    }
+}
+
+/// Runs cases on something that is made anew now and then.
+pub(crate) fn cases<T>(make: impl Fn() -> T, case: impl Fn(&mut T, &mut Rng)) {
+    let nr_cases = std::env::var("SCHERZO_FUZZ_CASES").map_or(FEW_CASES, |number| number.parse().unwrap());
+    let first = fastrand::u64(..);
+    let mut subject = make();
+    for number in 0..nr_cases {
+        if number % CASES_PER_STATE == 0 {
+            subject = make();
+        }
+        let seed = Seeded(first.wrapping_add(number));
+        case(&mut subject, &mut Rng::with_seed(seed.0));
+    }
+}
+
+/// The core, its time and its engine's latest run.
+struct Core {
+    state: State,
+    now: Duration,
+    nr_requests: u64,
+    run: Run,
+}
+
+impl Core {
+    fn new(enabled: bool) -> Self {
+        let wish = Wish { enabled, ..Wish::default() };
+        let (state, actions) = State::new(Start {
+            wish,
+            settings: Settings::default(),
+            kernel: Kernel::Idle,
+            noted: false,
+            boot: Boot::default(),
+            build: Build::default(),
+            quarantine: None,
+        });
+        let mut core = Self { state, now: Duration::ZERO, nr_requests: 0, run: Run(0) };
+        core.note(&actions);
+        core
+    }
+
+    fn step(&mut self, event: Event) -> Vec<Action> {
+        let actions = self.state.step(self.now, event);
+        self.note(&actions);
+        actions
+    }
+
+    fn note(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Spawn(run) = action {
+                self.run = *run;
+            }
+        }
+    }
+
+    fn engine(&mut self, event: EngineEvent) -> Vec<Action> {
+        self.step(Event::Engine { run: self.run, event })
+    }
+
+    fn ask(&mut self, caller: Caller, request: Request) -> bool {
+        let id = RequestId(self.nr_requests);
+        self.nr_requests += 1;
+        let actions = self.step(Event::Request { id, caller, request });
+        actions.iter().any(|action| matches!(action, Action::Reply { id: of, result: Err(_) } if *of == id))
+    }
+}
+
+/// What people and programs have chosen: nothing that happens by itself may change it.
+fn chosen(now: &Published) -> impl PartialEq + std::fmt::Debug + use<> {
+    (now.enabled, now.requested_mode, now.choice, now.settings, now.holds.clone())
+}
+
+fn word(random: &mut Rng) -> String {
+    const WORDS: [&str; 14] = [
+        "auto",
+        "interactive",
+        "fifo",
+        "low-power",
+        "Fifo",
+        "fifo ",
+        "",
+        "true",
+        "\0",
+        "é\u{202e}",
+        "base_slice_us",
+        "follow_holds",
+        "battery_mode",
+        "\u{1b}[31m",
+    ];
+    match random.u8(..8) {
+        0 => (0..random.usize(..40)).map(|_| random.char(..)).collect(),
+        1 => "x".repeat(random.usize(..2_000)),
+        2 => settings::ALL[random.usize(..settings::ALL.len())].key.to_owned(),
+        _ => WORDS[random.usize(..WORDS.len())].to_owned(),
+    }
+}
+
+/// Any value that a message can carry, a few levels deep.
+fn value(random: &mut Rng, depth: u8) -> Variant<'static> {
+    match random.u8(..if depth == 0 { 10 } else { 14 }) {
+        0 => random.u8(..).into(),
+        1 => random.bool().into(),
+        2 => random.i16(..).into(),
+        3 => random.u16(..).into(),
+        4 => (random.i32(..) >> random.u8(..32)).into(),
+        5 => (random.u32(..) >> random.u8(..32)).into(),
+        6 => (random.i64(..) >> random.u8(..64)).into(),
+        7 => (random.u64(..) >> random.u8(..64)).into(),
+        8 => f64::from_bits(random.u64(..)).into(),
+        9 => word(random).into(),
+        10 => Variant::Variant(Box::new(value(random, depth - 1))),
+        11 => (0..random.u8(..4)).map(|_| word(random)).collect::<Vec<_>>().into(),
+        12 => HashMap::from([(word(random), random.u32(..))]).into(),
+        _ => Structure::builder()
+            .append_field(value(random, depth - 1))
+            .append_field(value(random, depth - 1))
+            .build()
+            .map_or(0u8.into(), Variant::Structure),
+    }
+}
+
+fn changes(random: &mut Rng) -> HashMap<String, OwnedVariant> {
+    let pair = |random: &mut Rng| (word(random), OwnedVariant::try_from(value(random, 2)).unwrap());
+    (0..random.u8(..4)).map(|_| pair(random)).collect()
+}
+
+/// A call as the interface would handle it. True if it was refused.
+fn call(core: &mut Core, random: &mut Rng) -> bool {
+    let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
+    let request = match random.u8(..12) {
+        0 => Request::SetEnabled(random.bool()),
+        1 => Request::SetPreemption(random.bool()),
+        2 => Request::GetStats,
+        3 => Request::GetWaitHistogram,
+        4 => Request::Subscribe,
+        5 => Request::Unsubscribe,
+        6 => Request::GetHistory(random.u32(..)),
+        7 => Request::ReleaseMode(random.u32(..) >> random.u8(..32)),
+        8 => return check_changes(&changes(random)).is_err(),
+        9 => match parse_mode(&word(random)) {
+            Ok(mode) => Request::SetMode(mode),
+            Err(_) => return true,
+        },
+        _ => match parse_mode(&word(random)) {
+            Ok(RequestedMode::Mode(mode)) => {
+                Request::HoldMode(HoldRequest { mode, reason: word(random), application: word(random) })
+            }
+            _ => return true,
+        },
+    };
+    core.ask(caller, request)
+}
+
+#[test]
+fn arguments_from_the_bus() {
+    cases(
+        || Core::new(false),
+        |core, random| {
+            let before = chosen(&core.state.view());
+            core.now += Duration::from_millis(random.u64(..50));
+            if call(core, random) {
+                assert_eq!(chosen(&core.state.view()), before, "a refused call changed something");
+            }
+        },
+    );
+}
+
+/// Noise, a message, or a message with a few bytes changed.
+fn packet(random: &mut Rng) -> Vec<u8> {
+    let mut packet = match random.u8(..6) {
+        0 => (0..random.usize(..2 * MESSAGE_BYTES)).map(|_| random.u8(..)).collect(),
+        1 => ToDaemon::Hello { wire_version: random.u32(..3) }.encode().to_vec(),
+        2 => ToDaemon::Loaded { nr_cpus: random.u32(..), load_us: random.u64(..), ops: word(random) }.encode().to_vec(),
+        3 => ToDaemon::Done { seq: random.u32(..8) }.encode().to_vec(),
+        4 => {
+            ToEngine::Load(LoadSettings { base_slice_us: random.u32(..), ..LoadSettings::default() }).encode().to_vec()
+        }
+        _ => event_with_text(random),
+    };
+    for _ in 0..random.u8(..4) {
+        if let Some(byte) = random.choice(packet.iter_mut()) {
+            *byte = random.u8(..);
+        }
+    }
+    packet
+}
+
+fn event_with_text(random: &mut Rng) -> Vec<u8> {
+    use scherzo_wire::message::{ExitKind, FailKind};
+    let text = word(random);
+    let message = if random.bool() {
+        ToDaemon::Failed { kind: FailKind::Other, text }
+    } else {
+        ToDaemon::Exited { kind: ExitKind::Stall, code: random.i64(..), text }
+    };
+    message.encode().to_vec()
+}
+
+/// The service hears this from its engine; a kernel and a process around it that follow.
+fn hear(core: &mut Core, packet: &[u8], random: &mut Rng) {
+    let before = core.state.view();
+    match ToDaemon::decode(packet) {
+        Ok(message) => {
+            assert_eq!(ToDaemon::decode(&message.encode()).as_ref(), Ok(&message), "it does not survive");
+            core.engine(event_of(message));
+        }
+        Err(error) => {
+            core.engine(EngineEvent::Garbled(error.to_string()));
+            let state = core.state.view().state;
+            assert_ne!(state, Shown::Running, "an engine that babbles is believed");
+        }
+    }
+    if random.u8(..4) == 0 {
+        core.step(Event::Kernel(Kernel::Loaded { ops: OURS.into() }));
+    }
+    if random.u8(..4) == 0 {
+        core.step(Event::Kernel(Kernel::Idle));
+        core.engine(EngineEvent::Gone(Gone::Signal(9)));
+        core.now += Duration::from_secs(random.u64(..400));
+        core.step(Event::Tick);
+    }
+    let chosen = |now: &Published| (now.requested_mode, now.choice, now.settings, now.holds.clone());
+    assert_eq!(chosen(&core.state.view()), chosen(&before), "the engine changed what people chose");
+}
+
+#[test]
+fn messages_of_an_engine() {
+    cases(
+        || Core::new(true),
+        |core, random| {
+            let packet = packet(random);
+            hear(core, &packet, random);
+            if let Ok(ToEngine::Load(settings)) = ToEngine::decode(&packet)
+                && settings.validate().is_ok()
+            {
+                assert!((250..=20_000).contains(&settings.base_slice_us), "out of range: {settings:?}");
+            }
+        },
+    );
+}
+
+/// `key = value` of a configuration file, with both good and bad ones.
+pub(crate) fn line(random: &mut Rng) -> String {
+    let key =
+        if random.u8(..4) == 0 { word(random) } else { settings::ALL[random.usize(..settings::ALL.len())].key.into() };
+    let value = match random.u8(..6) {
+        0 => random.bool().to_string(),
+        1 => format!("\"{}\"", word(random)),
+        2 => (random.i64(..) >> random.u8(..64)).to_string(),
+        3 => format!("[{}, {{ a = {} }}]", random.u8(..), random.bool()),
+        4 => word(random),
+        _ => random.u32(..2_000).to_string(),
+    };
+    format!("{key} = {value}")
+}

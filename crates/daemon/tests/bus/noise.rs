@@ -1,0 +1,80 @@
+//! Messages of any shape over a real bus: each gets an answer, and what is refused changes nothing.
+
+use fastrand::Rng;
+use scherzo_api::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use zbus::{Structure, Variant};
+
+use crate::support::{Client, Stage};
+
+/// A message takes a hundred times as long as a case without a bus.
+const FEW_CALLS: u64 = 300;
+const PER_CALL: u64 = 100;
+const MEMBERS: [&str; 12] = [
+    "SetEnabled",
+    "SetMode",
+    "SetPreemption",
+    "HoldMode",
+    "ReleaseMode",
+    "Configure",
+    "GetHistory",
+    "GetStats",
+    "Subscribe",
+    "Unsubscribe",
+    "Diagnose",
+    "Explode",
+];
+
+fn value(random: &mut Rng) -> Variant<'static> {
+    const WORDS: [&str; 7] = ["auto", "fifo", "low-power", "turbo", "", "base_slice_us", "\u{202e}x"];
+    match random.u8(..9) {
+        0 => random.bool().into(),
+        1 => random.u32(..).into(),
+        2 => random.u64(..).into(),
+        3 => f64::from_bits(random.u64(..)).into(),
+        4 => vec!["a"; random.usize(..3)].into(),
+        5 => std::collections::HashMap::from([(WORDS[random.usize(..7)], Variant::from(random.i64(..)))]).into(),
+        6 => "x".repeat(random.usize(..5_000)).into(),
+        _ => WORDS[random.usize(..7)].into(),
+    }
+}
+
+fn body(random: &mut Rng) -> Option<Structure<'static>> {
+    let mut body = Structure::builder();
+    for _ in 0..random.u8(..4) {
+        body = body.append_field(value(random));
+    }
+    body.build().ok()
+}
+
+/// All that people have chosen.
+async fn chosen(client: &Client) -> impl PartialEq + std::fmt::Debug + use<> {
+    let now = client.snapshot().await;
+    let mut settings: Vec<_> = client.scheduler.settings().await.unwrap().into_iter().collect();
+    settings.sort_by(|(some, _), (others, _)| some.cmp(others));
+    (now.enabled, now.requested_mode, now.preemption, now.holds, format!("{settings:?}"))
+}
+
+#[tokio::test]
+async fn refused_messages_change_nothing() {
+    let cases = std::env::var("SCHERZO_FUZZ_CASES").ok().map(|number| number.parse::<u64>().unwrap());
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let seed = fastrand::u64(..);
+    eprintln!("the seed is {seed}");
+    let mut random = Rng::with_seed(seed);
+    let (mut nr_refused, mut before) = (0, chosen(&client).await);
+    for _ in 0..cases.map_or(FEW_CALLS, |cases| cases / PER_CALL) {
+        let member = MEMBERS[random.usize(..MEMBERS.len())];
+        let call = |body| client.bus.call_method(Some(BUS_NAME), OBJECT_PATH, Some(INTERFACE), member, body);
+        let refused = match body(&mut random) {
+            Some(body) => call(&body).await.is_err(),
+            None => false,
+        };
+        let after = chosen(&client).await;
+        assert!(!refused || after == before, "{member} was refused and changed {before:?} to {after:?}");
+        nr_refused += u32::from(refused);
+        before = after;
+    }
+    assert!(nr_refused > 0, "nothing was refused");
+}

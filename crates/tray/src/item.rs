@@ -1,0 +1,220 @@
+//! The item in the panel: a [`View`] as the StatusNotifierItem protocol wants it.
+
+use ksni::menu::{CheckmarkItem, RadioGroup, RadioItem, StandardItem};
+use ksni::{Category, MenuItem, Status, ToolTip, Tray};
+use scherzo_api::types::RequestedMode;
+use scherzo_i18n::gettext;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::session::escaped;
+use crate::view::{Action, View};
+
+/// The item. Clicks become [`Action`]s.
+pub struct Item {
+    /// What is shown.
+    pub view: View,
+    actions: UnboundedSender<Action>,
+}
+
+impl Item {
+    /// Shows `view`, sends what is clicked.
+    pub fn new(view: View, actions: UnboundedSender<Action>) -> Self {
+        Self { view, actions }
+    }
+
+    fn send(&self, action: Action) {
+        // The other end goes when the item goes.
+        let _ = self.actions.send(action);
+    }
+
+    fn headline(&self) -> MenuItem<Self> {
+        StandardItem { label: label(&self.view.headline), enabled: false, ..StandardItem::default() }.into()
+    }
+
+    fn modes(&self) -> MenuItem<Self> {
+        let choices = self.view.choices.as_ref();
+        let requested = choices.and_then(|choices| choices.requested);
+        let option = |mode| RadioItem {
+            label: label(&self.view.label(mode)),
+            enabled: choices.is_some(),
+            ..RadioItem::default()
+        };
+        RadioGroup {
+            // An index that no option has: none is marked.
+            selected: RequestedMode::ALL
+                .iter()
+                .position(|mode| Some(*mode) == requested)
+                .unwrap_or(RequestedMode::ALL.len()),
+            select: Box::new(|item: &mut Self, index| {
+                if let Some(mode) = RequestedMode::ALL.get(index) {
+                    item.send(Action::Mode(*mode));
+                }
+            }),
+            options: RequestedMode::ALL.map(option).into(),
+        }
+        .into()
+    }
+
+    fn preemption(&self) -> MenuItem<Self> {
+        let preemption = self.view.choices.as_ref().map(|choices| choices.preemption);
+        check(&gettext("Preemption"), preemption, Action::Preemption)
+    }
+
+    fn enabled(&self) -> MenuItem<Self> {
+        // Translators: a switch, in a menu.
+        check(&gettext("Use Scherzo"), self.view.enabled, Action::Enabled)
+    }
+}
+
+/// A switch; without a position it cannot be used.
+fn check(title: &str, position: Option<bool>, action: fn(bool) -> Action) -> MenuItem<Item> {
+    let is_on = position.unwrap_or_default();
+    CheckmarkItem {
+        label: label(title),
+        enabled: position.is_some(),
+        checked: is_on,
+        activate: Box::new(move |item: &mut Item| item.send(action(!is_on))),
+        ..CheckmarkItem::default()
+    }
+    .into()
+}
+
+fn button(title: &str, action: fn() -> Action) -> MenuItem<Item> {
+    StandardItem {
+        label: label(title),
+        activate: Box::new(move |item: &mut Item| item.send(action())),
+        ..StandardItem::default()
+    }
+    .into()
+}
+
+fn open_app() -> Action {
+    Action::OpenApp(ksni::current_xdg_activation_token())
+}
+
+/// In labels of menus an underscore marks a key, unless it is doubled.
+fn label(text: &str) -> String {
+    text.replace('_', "__")
+}
+
+impl Tray for Item {
+    fn id(&self) -> String {
+        "org.scherzo.Scherzo".to_owned()
+    }
+
+    fn category(&self) -> Category {
+        Category::SystemServices
+    }
+
+    fn title(&self) -> String {
+        "Scherzo".to_owned()
+    }
+
+    fn status(&self) -> Status {
+        if self.view.is_alarming { Status::NeedsAttention } else { Status::Active }
+    }
+
+    fn icon_name(&self) -> String {
+        self.view.icon.to_owned()
+    }
+
+    fn attention_icon_name(&self) -> String {
+        self.view.icon.to_owned()
+    }
+
+    /// Where the icons are if this is not installed with the system.
+    fn icon_theme_path(&self) -> String {
+        let icons = scherzo_i18n::prefix().join("share/icons");
+        if icons.starts_with("/usr") || !icons.is_dir() { String::new() } else { icons.display().to_string() }
+    }
+
+    fn tool_tip(&self) -> ToolTip {
+        ToolTip {
+            icon_name: self.view.icon.to_owned(),
+            title: format!("Scherzo: {}", self.view.headline),
+            description: escaped(&self.view.detail),
+            ..ToolTip::default()
+        }
+    }
+
+    fn activate(&mut self, _x: i32, _y: i32) {
+        self.send(open_app());
+    }
+
+    fn menu(&self) -> Vec<MenuItem<Self>> {
+        vec![
+            self.headline(),
+            MenuItem::Separator,
+            self.modes(),
+            MenuItem::Separator,
+            self.preemption(),
+            self.enabled(),
+            MenuItem::Separator,
+            button(&gettext("Open Scherzo"), open_app),
+            button(&gettext("Remove From Panel"), || Action::Quit),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scherzo_api::Snapshot;
+    use scherzo_api::client::{ClientState, Event};
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    fn item(requested: &str) -> (Item, UnboundedReceiver<Action>) {
+        let service = Snapshot {
+            state: "running".into(),
+            mode: "fifo".into(),
+            requested_mode: requested.into(),
+            preemption: true,
+            ..Snapshot::default()
+        };
+        let mut state = ClientState::default();
+        state.apply(Event::Properties(Box::new(service)));
+        let (actions, chosen) = unbounded_channel();
+        (Item::new(View::of(&state), actions), chosen)
+    }
+
+    fn modes(item: &Item) -> RadioGroup<Item> {
+        match item.modes() {
+            MenuItem::RadioGroup(group) => group,
+            _ => panic!("not a group"),
+        }
+    }
+
+    #[test]
+    fn the_mode_that_was_asked_for_is_marked() {
+        assert_eq!(modes(&item("auto").0).selected, 0);
+        assert_eq!(modes(&item("fifo").0).selected, 2);
+        assert_eq!(modes(&item("turbo").0).selected, 4);
+    }
+
+    #[test]
+    fn clicks_become_actions() {
+        let (mut item, mut chosen) = item("auto");
+        let group = modes(&item);
+        (group.select)(&mut item, 3);
+        assert_eq!(chosen.try_recv().ok().map(|action| format!("{action:?}")), Some("Mode(Mode(LowPower))".into()));
+        let MenuItem::Checkmark(preemption) = item.preemption() else { panic!("not a switch") };
+        assert!(preemption.checked && preemption.enabled);
+        (preemption.activate)(&mut item);
+        assert_eq!(chosen.try_recv(), Ok(Action::Preemption(false)));
+        item.activate(0, 0);
+        assert_eq!(chosen.try_recv(), Ok(Action::OpenApp(None)));
+    }
+
+    #[test]
+    fn without_a_service_only_opening_and_quitting_are_left() {
+        let item = Item::new(View::of(&ClientState::default()), unbounded_channel().0);
+        assert!(modes(&item).options.iter().all(|option| !option.enabled));
+        let MenuItem::Checkmark(enabled) = item.enabled() else { panic!("not a switch") };
+        assert!(!enabled.enabled);
+    }
+
+    #[test]
+    fn underscores_are_shown() {
+        assert_eq!(label("scx_lavd"), "scx__lavd");
+    }
+}

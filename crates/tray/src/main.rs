@@ -1,0 +1,151 @@
+//! `scherzo-tray`: Scherzo in the panel, for desktops with a tray.
+//!
+//! [`view`] is what is shown, worked out from what is known of the service; [`item`] shows it through the
+//! StatusNotifierItem protocol; [`session`] is everything else that the session bus is needed for. The loop here follows
+//! the service (on the client's own thread) and the session bus, and begins anew when the latter is lost.
+
+mod item;
+mod session;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use ksni::TrayMethods;
+use scherzo_api::Error;
+use scherzo_api::client::{Bus, Client, ClientState};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use item::Item;
+use session::Session;
+use view::{Action, View};
+
+/// Wait before the session bus is tried again, at first and at most.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_AT_MOST: Duration = Duration::from_secs(30);
+
+/// Show Scherzo in the panel.
+#[derive(Debug, Parser)]
+#[command(name = "scherzo-tray", version)]
+struct Options {
+    /// Look for the service on the session bus, where `scherzod --simulate` serves
+    #[arg(long)]
+    session: bool,
+}
+
+fn main() -> ExitCode {
+    scherzo_i18n::init();
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scherzo-tray: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let (seen, states) = watch::channel(ClientState::default());
+    let bus = if options.session { Bus::Session } else { Bus::System };
+    let client = Client::start(bus, move |state| drop(seen.send_replace(state.clone())))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            ended = stay(Arc::new(client), states) => ended,
+            _ = terminate.recv() => Ok(()),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    })
+}
+
+/// What ended a stay in the panel.
+enum End {
+    /// The person wants it to go.
+    Quit,
+    /// The session bus has gone.
+    BusLost,
+}
+
+/// Stays in the panel until the person quits.
+async fn stay(client: Arc<Client>, mut states: watch::Receiver<ClientState>) -> Result<()> {
+    let mut wait = RETRY;
+    let mut nr_exits_told = 0;
+    loop {
+        match Session::connect().await {
+            Ok(Some(session)) => {
+                wait = RETRY;
+                if let End::Quit = show(&client, &mut states, &session, &mut nr_exits_told).await? {
+                    return Ok(());
+                }
+            }
+            Ok(None) => anyhow::bail!("it is in the panel already"),
+            Err(error) => eprintln!("scherzo-tray: the session bus is not reachable: {error}"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RETRY_AT_MOST);
+    }
+}
+
+/// Shows what is known until the session bus is lost or the person quits.
+async fn show(
+    client: &Arc<Client>,
+    states: &mut watch::Receiver<ClientState>,
+    session: &Session,
+    nr_exits_told: &mut u64,
+) -> Result<End> {
+    let (actions, mut chosen) = mpsc::unbounded_channel();
+    let (problems, mut failed) = mpsc::unbounded_channel();
+    let item = Item::new(View::of(&states.borrow_and_update()), actions);
+    let Ok(tray) = item.assume_sni_available(true).spawn().await else { return Ok(End::BusLost) };
+    let end = loop {
+        tokio::select! {
+            changed = states.changed() => {
+                changed.context("the thread that follows the service has ended")?;
+                let state = states.borrow_and_update().clone();
+                tell_exits(session, &state, nr_exits_told).await;
+                tray.update(|item| item.view = View::of(&state)).await;
+            }
+            Some(action) = chosen.recv() => match action {
+                Action::Quit => break End::Quit,
+                Action::OpenApp(token) => session.open_app(token).await,
+                action => drop(tokio::spawn(act(Arc::clone(client), action, problems.clone()))),
+            },
+            Some(problem) = failed.recv() => session.tell(&view::refusal(&problem)).await,
+            () = session.lost() => break End::BusLost,
+        }
+    };
+    tray.shutdown().await;
+    Ok(end)
+}
+
+/// Tells of an involuntary end once, whatever happens to the buses.
+async fn tell_exits(session: &Session, state: &ClientState, nr_exits_told: &mut u64) {
+    if state.nr_exits > *nr_exits_told
+        && let Some(exit) = &state.last_exit
+    {
+        *nr_exits_told = state.nr_exits;
+        if session.is_notifier().await {
+            session.tell(&view::ejection(exit)).await;
+        }
+    }
+}
+
+/// Does what was chosen. It may take a while: a person may be asked for a password.
+async fn act(client: Arc<Client>, action: Action, problems: mpsc::UnboundedSender<Error>) {
+    let done = match action {
+        Action::Mode(mode) => client.set_mode(mode).await,
+        Action::Preemption(on) => client.set_preemption(on).await,
+        Action::Enabled(on) => client.set_enabled(on).await,
+        Action::OpenApp(_) | Action::Quit => Ok(()),
+    };
+    if let Err(problem) = done {
+        // Nobody is interested any more if the panel has gone meanwhile.
+        let _ = problems.send(problem);
+    }
+}

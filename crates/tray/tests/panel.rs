@@ -1,0 +1,166 @@
+//! The real `scherzo-tray` as panels meet it, without a panel: its menu through com.canonical.dbusmenu, against the real
+//! service with a simulated engine; with watcher, service and bus restarted under it.
+
+// A test may end where something else than expected comes.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{App, Bus, Daemon, Menu, Panel, eventually};
+
+#[tokio::test]
+async fn the_menu_shows_the_service_and_switches_it() {
+    let bus = Bus::start("one");
+    let _daemon = Daemon::start(&bus);
+    let panel = Panel::start(&bus).await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    menu.wait_for("Turned off").await;
+    assert!(menu.layout().await > 8, "all entries are in the layout");
+
+    menu.click("Use Scherzo").await;
+    menu.wait_for("Interactive").await;
+    assert!(menu.is_ticked("Use Scherzo").await && menu.is_ticked("Automatic (Interactive)").await);
+    assert_eq!(menu.icon().await, "scherzo-interactive-symbolic");
+    assert_eq!(
+        menu.tool_tip().await,
+        ("Scherzo: Interactive".into(), "It is the default; nobody chose another mode.".into())
+    );
+
+    menu.click("Low Power").await;
+    menu.wait_until("low power is ticked", async || menu.is_ticked("Low Power").await).await;
+    assert!(!menu.is_ticked("Automatic").await && !menu.is_ticked("Interactive").await);
+    assert_eq!(menu.icon().await, "scherzo-low-power-symbolic");
+
+    let before = menu.is_ticked("Preemption").await;
+    menu.click("Preemption").await;
+    menu.wait_until("preemption", async || menu.is_ticked("Preemption").await != before).await;
+
+    menu.click("Automatic").await;
+    menu.wait_until("automatic", async || menu.is_ticked("Automatic (Interactive)").await).await;
+    menu.click("Use Scherzo").await;
+    menu.wait_for("Turned off").await;
+    assert_eq!(menu.icon().await, "scherzo-off-symbolic");
+}
+
+#[tokio::test]
+async fn changes_from_outside_are_followed() {
+    let bus = Bus::start("two");
+    let _daemon = Daemon::start(&bus);
+    let panel = Panel::start(&bus).await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    let scheduler = bus.scheduler().await;
+    scheduler.set_enabled(true).await.unwrap();
+    menu.wait_for("Interactive").await;
+    scheduler.set_mode("fifo").await.unwrap();
+    menu.wait_for("First Come, First Served").await;
+    assert!(menu.is_ticked("First Come, First Served").await);
+    assert_eq!(menu.icon().await, "scherzo-fifo-symbolic");
+}
+
+#[tokio::test]
+async fn a_watcher_that_comes_late_or_anew_gets_the_item() {
+    let bus = Bus::start("three");
+    let _daemon = Daemon::start(&bus);
+    let _tray = bus.tray();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for _ in 0..3 {
+        let panel = Panel::start(&bus).await;
+        Menu::of(&panel).await.wait_for("Turned off").await;
+        panel.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_goes_and_returns_is_followed() {
+    let bus = Bus::start("four");
+    let panel = Panel::start(&bus).await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    menu.wait_for("The service is not installed").await;
+    assert!(!menu.is_usable("Low Power").await && !menu.is_usable("Use Scherzo").await);
+    for _ in 0..2 {
+        let daemon = Daemon::start(&bus);
+        menu.wait_until("choices", async || menu.is_usable("Low Power").await).await;
+        daemon.end();
+        menu.wait_for("The service is not installed").await;
+    }
+}
+
+#[tokio::test]
+async fn an_ejection_is_told_once_and_refusals_are_told() {
+    let bus = Bus::start("five");
+    let daemon = Daemon::start(&bus);
+    let panel = Panel::start(&bus).await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    menu.wait_for("Turned off").await;
+    menu.click("Use Scherzo").await;
+    menu.wait_for("Interactive").await;
+    daemon.tree().unload().unwrap();
+    eventually("a notice", async || !panel.notices().is_empty()).await;
+    // Time for a second one, which must not come.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let notices = panel.notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!(notices[0].0, "Scherzo Stopped Working");
+    assert!(notices[0].1.ends_with("The kernel's own scheduler runs."), "{notices:?}");
+}
+
+#[tokio::test]
+async fn another_notifier_tells_instead() {
+    let bus = Bus::start("six");
+    let daemon = Daemon::start(&bus);
+    let panel = Panel::start(&bus).await;
+    let _first = bus.own("org.scherzo.Notifier").await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    menu.wait_for("Turned off").await;
+    menu.click("Use Scherzo").await;
+    menu.wait_for("Interactive").await;
+    daemon.tree().unload().unwrap();
+    menu.wait_until("the end", async || menu.icon().await != "scherzo-interactive-symbolic").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(panel.notices(), []);
+}
+
+#[tokio::test]
+async fn the_app_is_opened_through_the_bus() {
+    let bus = Bus::start("seven");
+    let panel = Panel::start(&bus).await;
+    let app = App::start(&bus).await;
+    let _tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    menu.click("Open Scherzo").await;
+    eventually("the app was activated", async || app.nr_activations() == 1).await;
+    menu.activate().await;
+    eventually("the app was activated again", async || app.nr_activations() == 2).await;
+}
+
+#[tokio::test]
+async fn it_is_there_once_and_leaves_when_told() {
+    let bus = Bus::start("eight");
+    let panel = Panel::start(&bus).await;
+    let mut tray = bus.tray();
+    let menu = Menu::of(&panel).await;
+    let mut second = bus.tray();
+    assert_eq!(second.wait().await.unwrap().code(), Some(1));
+    menu.click("Remove From Panel").await;
+    assert_eq!(tray.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_restarted_bus_gets_the_item_again() {
+    let mut bus = Bus::start("nine");
+    let tray = bus.tray();
+    let panel = Panel::start(&bus).await;
+    Menu::of(&panel).await.wait_for("The service is not installed").await;
+    bus.restart();
+    let _daemon = Daemon::start(&bus);
+    let panel = Panel::start(&bus).await;
+    Menu::of(&panel).await.wait_for("Turned off").await;
+    drop(tray);
+}

@@ -1,0 +1,93 @@
+"""Every control of the app's pages, found through the accessibility tree and used; and what others change."""
+
+import a11y
+from app import App
+from stage import Stage, expect, wait_for, within_a_second
+
+MODES = [
+    ("interactive", "Interactive"),
+    ("fifo", "First Come, First Served"),
+    ("low-power", "Low Power"),
+    ("auto", "Automatic"),
+]
+PREEMPTION = "Interrupt Background Work"
+SWITCHES = {
+    "Let Programs Ask": "follow_holds",
+    "Change Mode on Battery": "follow_power_source",
+    "Save Power When the Battery Is Low": "follow_low_battery",
+    "Plugging In or Out Ends a Choice": "choice_ends_with_source",
+    "Go with the Power Profile": "follow_power_profile",
+    "Prefer a Profile Just Chosen": "follow_profile_changes",
+}
+
+stage = Stage()
+stage.serve()
+app = App()
+
+# The first page explains, and turns on.
+app.expect_text("Keep Your Desktop Responsive")
+app.use("Turn On", "button")
+stage.wait_until("State", "running")
+wait_for("the controls", lambda: app.is_on("Use Scherzo") and app.is_on("Automatic"))
+
+# Each mode is chosen, and each choice can be taken back.
+before = "auto"
+for mode, title in MODES:
+    app.use(title, "radio button")
+    stage.wait_until("RequestedMode", mode)
+    app.expect_text(f"Mode: {title}")
+    app.use("Undo", "button")
+    stage.wait_until("RequestedMode", before)
+    wait_for("the choice is shown as taken back", lambda: not app.is_on(title) or before == mode)
+    app.use(title, "radio button")
+    stage.wait_until("RequestedMode", mode)
+    before = mode
+
+# Switches, there and back.
+value = stage.get("Preemption")
+for wanted in [not value, value]:
+    app.use(PREEMPTION, "check box")
+    stage.wait_until("Preemption", wanted)
+for wanted in [False, True]:
+    app.use("Use Scherzo", "check box")
+    stage.wait_until("Enabled", wanted)
+    stage.wait_until("State", "running" if wanted else "stopped")
+
+# What others change.
+stage.call("SetMode", "(s)", "fifo")
+within_a_second("a mode chosen elsewhere", lambda: app.is_on("First Come, First Served"))
+stage.call("SetPreemption", "(b)", not value)
+within_a_second("preemption chosen elsewhere", lambda: app.is_on(PREEMPTION) != value)
+stage.call("SetEnabled", "(b)", False)
+within_a_second("turned off elsewhere", lambda: not app.is_on("Use Scherzo"))
+stage.call("SetEnabled", "(b)", True)
+within_a_second("turned on elsewhere", lambda: app.is_on("Use Scherzo"))
+stage.call("SetMode", "(s)", "auto")
+
+# A program's hold appears, says who and why, and is released.
+stage.call("HoldMode", "(sss)", "low-power", "Plays a film", "org.example.Player")
+within_a_second("a program's hold", lambda: app.shows("Plays a film"))
+app.use("Release", "button")
+stage.wait_until("Holds", [])
+within_a_second("the hold is gone", lambda: not app.shows("Plays a film"))
+
+# The settings of the automatic mode.
+app.screen.keys("ctrl+comma")
+a11y.find(app.root, "dialog", "Preferences")
+for title, key in SWITCHES.items():
+    value = stage.get("Settings")[key]
+    for wanted in [not value, value]:
+        app.use(title, "check box")
+        wait_for(f"{key} is {wanted}", lambda: stage.get("Settings")[key] == wanted)
+app.choose("Usual Mode", "First Come, First Served")
+wait_for("the usual mode", lambda: stage.get("Settings")["default_mode"] == "fifo")
+app.choose("Mode on Battery", "Interactive")
+wait_for("the mode on battery", lambda: stage.get("Settings")["battery_mode"] == "interactive")
+spin = a11y.find(app.root, "spin button", "Longest Wait for a Login")
+expect("setting the wait", a11y.set_value(spin, 60), True)
+wait_for("the wait", lambda: stage.get("Settings")["boot_delay_s"] == 60)
+stage.call("Configure", "(a{sv})", {"follow_holds": stage.variant("b", False)})
+within_a_second("a setting changed elsewhere", lambda: not app.is_on("Let Programs Ask"))
+app.screen.keys("Escape")
+wait_for("the end of the preferences", lambda: not a11y.find_all(app.root, "dialog", "Preferences"))
+app.expect_running()

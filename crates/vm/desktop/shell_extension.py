@@ -1,0 +1,119 @@
+"""The quick-settings toggle in a real GNOME Shell: seen, clicked, followed, left and turned off."""
+
+from gnome_shell import ACTIVE, GnomeShell
+from stage import Stage, bus_call, expect, has_owner, wait_for, within_a_second
+
+MODES = ["Automatic", "Interactive", "First Come, First Served", "Low Power"]
+APP = "org.scherzo.Scherzo"
+NOTIFIER = "org.scherzo.Notifier"
+
+stage = Stage()
+shell = GnomeShell(stage)
+
+
+def toggle(expression):
+    return shell.value(f"rig.toggle()?.{expression} ?? null", default=None)
+
+
+def shows(subtitle):
+    return lambda: toggle("subtitle") == subtitle
+
+
+def checked_items():
+    marked = "item._ornamentIcon?.icon_name === 'ornament-check-symbolic'"
+    return shell.value(f"rig.toggle().menu._getMenuItems().filter(item => {marked}).map(item => item.label.text)")
+
+
+def messages():
+    ours = "Main.messageTray.getSources().filter(source => source.title === 'Scherzo')"
+    return shell.value(f"{ours}.map(source => source.count)")
+
+
+def eject():
+    stage.kill_engine()
+    stage.wait_until("State", "fallback")
+
+
+# Without the service the toggle is there and hidden, and following has started nothing.
+wait_for("the extension", lambda: shell.extension("state") == ACTIVE)
+wait_for("the toggle", lambda: shell.value("rig.toggle() !== null"))
+expect("visible without the service", toggle("visible"), False)
+stage.expect_not_activated()
+
+# The service comes.
+stage.serve()
+within_a_second("the toggle appears", lambda: toggle("visible"))
+expect("subtitle", toggle("subtitle"), "Turned off")
+expect("checked", toggle("checked"), False)
+
+# Turned on with the pointer, and the shell shows what the service says.
+shell.click("rig.quickSettings()")
+shell.click("rig.toggle()")
+stage.wait_until("State", "running")
+within_a_second("the toggle is on", lambda: toggle("checked") and toggle("subtitle") == "Interactive")
+
+# Each mode is chosen in the menu.
+for mode, text in [("fifo", "First Come, First Served"), ("low-power", "Low Power"), ("interactive", "Interactive"), ("auto", "Automatic")]:
+    shell.choose(text)
+    stage.wait_until("RequestedMode", mode)
+    wait_for(f"the mark at {text}", lambda: checked_items() == [text])
+expect("items", [text for text in MODES if shell.value(f"!!rig.item('{text}')")], MODES)
+
+# Preemption is switched there and back.
+before = stage.get("Preemption")
+for wanted in [not before, before]:
+    shell.choose("Preemption")
+    stage.wait_until("Preemption", wanted)
+wait_for("the switch", lambda: shell.value("rig.item('Preemption').state") == before)
+
+# What others change shows.
+stage.call("SetMode", "(s)", "fifo")
+within_a_second("a mode chosen elsewhere", lambda: toggle("subtitle") == "FIFO" and checked_items() == ["First Come, First Served"])
+stage.call("SetPreemption", "(b)", not before)
+within_a_second("preemption chosen elsewhere", lambda: shell.value("rig.item('Preemption').state") != before)
+shell.open_menu()
+shell.picture(f"shell-{shell.major}-menu")
+
+# The scheduler is ejected: told once, and shown in the panel until it runs again.
+expect("messages", messages(), [])
+eject()
+within_a_second("the message", lambda: messages() == [1])
+stage.wait_until("State", "running")
+within_a_second("running again", shows("FIFO"))
+shell.picture(f"shell-{shell.major}-ejected")
+shell.dismiss_messages()
+
+# While the app is there, it is the app that tells.
+bus_call(stage.session, "RequestName", "(su)", APP, 0)
+# What the shell answers now, it answers after having heard of the name.
+expect("messages before", messages(), [])
+eject()
+stage.wait_until("State", "running")
+wait_for("running after the app has told", shows("FIFO"))
+expect("messages while the app is there", messages(), [])
+bus_call(stage.session, "ReleaseName", "(s)", APP)
+
+# The service goes and comes.
+stage.leave()
+within_a_second("the toggle hides", lambda: toggle("visible") is False)
+stage.expect_not_activated()
+stage.serve()
+within_a_second("the toggle returns", lambda: toggle("visible"))
+
+# Turned off and on again it leaves nothing behind; and a tray that was there first is the one to tell, until it leaves.
+shell.enable(False)
+expect("the toggle of a disabled extension", shell.value("rig.toggle() !== null"), False)
+expect("the name of a disabled extension", has_owner(stage.session, NOTIFIER), False)
+bus_call(stage.session, "RequestName", "(su)", NOTIFIER, 0)
+shell.enable(True)
+wait_for("the toggle after turning on again", lambda: toggle("visible"))
+stage.call("SetEnabled", "(b)", True)
+eject()
+stage.wait_until("State", "running")
+expect("messages while a tray is there", messages(), [])
+bus_call(stage.session, "ReleaseName", "(s)", NOTIFIER)
+wait_for("the extension's turn", lambda: has_owner(stage.session, NOTIFIER))
+expect("messages before the extension's first", messages(), [])
+eject()
+within_a_second("the message after the tray has left", lambda: messages() == [1])
+shell.expect_no_errors()

@@ -1,0 +1,215 @@
+//! What Scherzo promises in comparison with others, and whether a comparison shows it.
+
+use std::fmt;
+
+use super::Load;
+use super::contender::Contender;
+use super::sample::Sample;
+use super::summary::{Figure, Spread, spread};
+
+/// A promise: a figure of Scherzo's under some loads, as a multiple of somebody else's.
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    /// In which mode.
+    of: Contender,
+    figure: Figure,
+    loads: &'static [Load],
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    /// Times the other's figure, at most.
+    AtMost(f64, Contender),
+    /// Times the other's figure, at least.
+    AtLeast(f64, Contender),
+    /// No more than the kernel default's beyond the spread of both, or what the method resolves if that is more.
+    NoWorse,
+    /// At least so much, whatever the others have.
+    AtLeastItself(f64),
+    /// At most so much, whatever the others have.
+    AtMostItself(f64),
+}
+
+/// Latencies below this share of each other cannot be told apart.
+const RESOLUTION: f64 = 0.15;
+
+const OURS: Contender = Contender::Scherzo;
+const BUSY: &[Load] = &[Load::Hog1, Load::Hog2, Load::Fork];
+const ALL_BUSY: &[Load] = &[Load::Hog1, Load::Hog2, Load::Fork, Load::Pipe];
+const IDLE: &[Load] = &[Load::Idle];
+const HALF: &[Load] = &[Load::Half];
+const AS_PROMPT: Limit = Limit::AtMost(1.15, Contender::Floor);
+const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Rustland);
+
+const PROMISES: &[Promise] = &[
+    Promise { of: OURS, figure: Figure::TimerP50, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::TimerP99, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::TimerP999, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::PipeP50, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::PipeP99, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::PipeP999, loads: BUSY, limit: AS_PROMPT },
+    Promise { of: OURS, figure: Figure::DoneP99, loads: BUSY, limit: Limit::AtMost(1.25, Contender::Floor) },
+    Promise { of: OURS, figure: Figure::TimerP50, loads: IDLE, limit: Limit::NoWorse },
+    Promise { of: OURS, figure: Figure::TimerP99, loads: IDLE, limit: Limit::NoWorse },
+    Promise { of: OURS, figure: Figure::Throughput, loads: BUSY, limit: Limit::AtLeast(0.97, Contender::Default) },
+    Promise {
+        of: OURS,
+        figure: Figure::Throughput,
+        loads: &[Load::Pipe],
+        limit: Limit::AtLeast(2.0, Contender::Rustland),
+    },
+    Promise { of: OURS, figure: Figure::CpuPercent, loads: ALL_BUSY, limit: A_THIRD },
+    Promise { of: OURS, figure: Figure::CpuPerTask, loads: ALL_BUSY, limit: A_THIRD },
+    Promise {
+        of: OURS,
+        figure: Figure::UserPercent,
+        loads: &[Load::Hog1, Load::Hog2],
+        limit: Limit::AtLeastItself(90.0),
+    },
+    Promise { of: OURS, figure: Figure::TimerMax, loads: &[Load::Audio], limit: Limit::AtMostItself(2_000.0) },
+    Promise { of: Contender::LowPower, figure: Figure::IdleEntries, loads: HALF, limit: Limit::AtMost(0.6, OURS) },
+    Promise { of: Contender::LowPower, figure: Figure::TimerP99, loads: HALF, limit: Limit::AtMost(2.0, OURS) },
+];
+
+/// A promise held against figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Whether it is kept.
+    pub is_met: bool,
+    /// With the figures.
+    pub text: String,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", if self.is_met { "met" } else { "NOT MET" }, self.text)
+    }
+}
+
+/// Every promise that the samples say something about.
+#[must_use]
+pub fn verdicts(samples: &[Sample]) -> Vec<Verdict> {
+    let pairs = PROMISES.iter().flat_map(|promise| promise.loads.iter().map(move |&load| (promise, load)));
+    pairs.filter_map(|(promise, load)| judge(samples, promise, load)).collect()
+}
+
+fn judge(samples: &[Sample], promise: &Promise, load: Load) -> Option<Verdict> {
+    let of = |contender| spread(samples, contender, load, promise.figure);
+    let ours = of(promise.of)?;
+    let figure = promise.figure.name();
+    let compare = |other: Contender| {
+        let theirs = of(other)?;
+        Some((ours.median / theirs.median, theirs))
+    };
+    let tell = |is_met, ratio: f64, theirs: &Spread, other: Contender, bound: &str| {
+        let Spread { median, .. } = ours;
+        let text = format!(
+            "{load}: {figure} {} is {ratio:.2} of {}, that of {other}; {bound}",
+            number(median),
+            number(theirs.median)
+        );
+        Verdict { is_met, text }
+    };
+    match promise.limit {
+        Limit::AtMost(limit, other) => {
+            let (ratio, theirs) = compare(other)?;
+            Some(tell(ratio <= limit, ratio, &theirs, other, &format!("at most {limit:.2}")))
+        }
+        Limit::AtLeast(limit, other) => {
+            let (ratio, theirs) = compare(other)?;
+            Some(tell(ratio >= limit, ratio, &theirs, other, &format!("at least {limit:.2}")))
+        }
+        Limit::NoWorse => {
+            let (ratio, theirs) = compare(Contender::Default)?;
+            let slack = (ours.half() + theirs.half()).max(RESOLUTION * theirs.median);
+            let bound = format!("at most {} more", number(slack));
+            Some(tell(ours.median <= theirs.median + slack, ratio, &theirs, Contender::Default, &bound))
+        }
+        Limit::AtLeastItself(limit) => Some(Verdict {
+            is_met: ours.min >= limit,
+            text: format!("{load}: {figure} is {} at the least; at least {limit:.0}", number(ours.min)),
+        }),
+        Limit::AtMostItself(limit) => Some(Verdict {
+            is_met: ours.max <= limit,
+            text: format!("{load}: {figure} is {} at the most; at most {limit:.0}", number(ours.max)),
+        }),
+    }
+}
+
+/// As many digits as mean something.
+pub(super) fn number(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::tests::sample;
+    use super::*;
+
+    fn verdict(samples: &[Sample], part: &str) -> Verdict {
+        let mut found = verdicts(samples).into_iter().filter(|verdict| verdict.text.contains(part));
+        found.next().unwrap_or_else(|| panic!("nothing is said about {part}"))
+    }
+
+    #[test]
+    fn prompt_is_within_fifteen_percent_of_the_floor() {
+        let samples = |ours| {
+            [
+                sample(Contender::Floor, Load::Hog1, 0, 1_000.0, 1.0),
+                sample(Contender::Scherzo, Load::Hog1, 0, ours, 1.0),
+            ]
+        };
+        assert!(verdict(&samples(1_140.0), "hog1: timer p99 ").is_met);
+        let missed = verdict(&samples(1_160.0), "hog1: timer p99 ");
+        assert_eq!(
+            missed.to_string(),
+            "NOT MET: hog1: timer p99 1160 is 1.16 of 1000, that of floor (real time); at most 1.15"
+        );
+        assert!(verdict(&samples(1_160.0), "hog1: done p99").is_met);
+    }
+
+    #[test]
+    fn throughput_is_held_against_the_default_and_the_peer() {
+        let samples = [
+            sample(Contender::Default, Load::Fork, 0, 1.0, 100.0),
+            sample(Contender::Scherzo, Load::Fork, 0, 1.0, 96.0),
+            sample(Contender::Rustland, Load::Pipe, 0, 3.0, 10.0),
+            sample(Contender::Scherzo, Load::Pipe, 0, 1.0, 21.0),
+        ];
+        assert!(!verdict(&samples, "fork: throughput").is_met);
+        assert!(verdict(&samples, "pipe: throughput").is_met);
+        assert!(verdict(&samples, "pipe: CPU %").is_met);
+    }
+
+    #[test]
+    fn an_idle_machine_may_differ_by_the_spread() {
+        let idle = |contender, round, us| sample(contender, Load::Idle, round, us, 0.0);
+        let mut samples = vec![
+            idle(Contender::Default, 0, 90.0),
+            idle(Contender::Default, 1, 110.0),
+            idle(Contender::Scherzo, 0, 114.0),
+        ];
+        assert!(verdict(&samples, "idle: timer p50").is_met);
+        samples[2] = idle(Contender::Scherzo, 0, 116.0);
+        assert!(!verdict(&samples, "idle: timer p50").is_met);
+    }
+
+    #[test]
+    fn low_power_is_held_against_interactive() {
+        let half = |contender, idle_entries| sample(contender, Load::Half, 0, 100.0, idle_entries);
+        let samples = [half(Contender::Scherzo, 1_000.0), half(Contender::LowPower, 590.0)];
+        assert!(verdict(&samples, "half: idle entries/s").is_met);
+        let samples = [half(Contender::Scherzo, 1_000.0), half(Contender::LowPower, 610.0)];
+        assert!(!verdict(&samples, "half: idle entries/s").is_met);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        assert_eq!(verdicts(&[sample(Contender::Default, Load::Hog1, 0, 1.0, 1.0)]), []);
+    }
+}

@@ -1,0 +1,188 @@
+//! Medians over the rounds, with their spread.
+
+use super::Load;
+use super::contender::Contender;
+use super::sample::Sample;
+
+/// One of the figures of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Timer wake-up, median, µs.
+    TimerP50,
+    /// Timer wake-up, 99th percentile, µs.
+    TimerP99,
+    /// Timer wake-up, 99.9th percentile, µs.
+    TimerP999,
+    /// Timer wake-up, the longest, µs; means something only for a thread that must be punctual.
+    TimerMax,
+    /// Pipe wake-up, median, µs.
+    PipeP50,
+    /// Pipe wake-up, 99th percentile, µs.
+    PipeP99,
+    /// Pipe wake-up, 99.9th percentile, µs.
+    PipeP999,
+    /// From the timer to the work being done, 99th percentile, µs.
+    DoneP99,
+    /// The load's work per second.
+    Throughput,
+    /// Context switches per second.
+    Switches,
+    /// CPU time of the scheduler's process, percent of one CPU.
+    CpuPercent,
+    /// The same for each task that went through user space, µs.
+    CpuPerTask,
+    /// Contended enqueues of not interactive tasks that user space decided, percent.
+    UserPercent,
+    /// Times that a CPU went idle, per second.
+    IdleEntries,
+}
+
+impl Figure {
+    /// Every figure, in the order of the tables.
+    pub const ALL: [Self; 14] = [
+        Self::TimerP50,
+        Self::TimerP99,
+        Self::TimerP999,
+        Self::TimerMax,
+        Self::PipeP50,
+        Self::PipeP99,
+        Self::PipeP999,
+        Self::DoneP99,
+        Self::Throughput,
+        Self::Switches,
+        Self::CpuPercent,
+        Self::CpuPerTask,
+        Self::UserPercent,
+        Self::IdleEntries,
+    ];
+
+    /// Heads a column and names the figure in sentences.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TimerP50 => "timer p50",
+            Self::TimerP99 => "timer p99",
+            Self::TimerP999 => "timer p99.9",
+            Self::TimerMax => "timer max",
+            Self::PipeP50 => "pipe p50",
+            Self::PipeP99 => "pipe p99",
+            Self::PipeP999 => "pipe p99.9",
+            Self::DoneP99 => "done p99",
+            Self::Throughput => "throughput",
+            Self::Switches => "switches/s",
+            Self::CpuPercent => "CPU %",
+            Self::CpuPerTask => "CPU µs/task",
+            Self::UserPercent => "user %",
+            Self::IdleEntries => "idle entries/s",
+        }
+    }
+
+    /// Its value in a sample; `None` where it means nothing.
+    #[must_use]
+    pub fn of(self, sample: &Sample) -> Option<f64> {
+        let Sample { timer_wake_us, pipe_wake_us, work_done_us, cost, .. } = sample;
+        let is_audio = sample.load == Load::Audio;
+        match self {
+            Self::TimerP50 => Some(timer_wake_us.p50),
+            Self::TimerP99 => Some(timer_wake_us.p99),
+            Self::TimerP999 => Some(timer_wake_us.p999),
+            Self::TimerMax => is_audio.then_some(timer_wake_us.max),
+            Self::PipeP50 => (!is_audio).then_some(pipe_wake_us.p50),
+            Self::PipeP99 => (!is_audio).then_some(pipe_wake_us.p99),
+            Self::PipeP999 => (!is_audio).then_some(pipe_wake_us.p999),
+            Self::DoneP99 => Some(work_done_us.p99),
+            Self::Throughput => (sample.load != Load::Idle).then_some(sample.throughput),
+            Self::Switches => Some(sample.switches_per_s),
+            Self::CpuPercent => cost.map(|cost| 100.0 * cost.cpu_share),
+            Self::CpuPerTask => cost.and_then(|cost| cost.us_per_task),
+            Self::UserPercent => cost.and_then(|cost| cost.user_share).map(|share| 100.0 * share),
+            Self::IdleEntries => cost.and_then(|cost| cost.idle_entries_per_s),
+        }
+    }
+}
+
+/// A figure over all rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let upper = values.len() / 2;
+        let lower = (values.len() - 1) / 2;
+        Some(Self { median: f64::midpoint(values[lower], values[upper]), min, max })
+    }
+
+    /// Half the distance from the least to the most.
+    #[must_use]
+    pub fn half(&self) -> f64 {
+        (self.max - self.min) / 2.0
+    }
+}
+
+/// A figure of a contender under a load, if it was measured.
+#[must_use]
+pub fn spread(samples: &[Sample], contender: Contender, load: Load, figure: Figure) -> Option<Spread> {
+    let of_these = samples.iter().filter(|sample| sample.contender == contender && sample.load == load);
+    Spread::of(of_these.filter_map(|sample| figure.of(sample)).collect())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::sample::{Cost, Percentiles};
+    use super::*;
+
+    /// A sample in which every latency is `us`.
+    pub(in super::super) fn sample(contender: Contender, load: Load, round: u32, us: f64, throughput: f64) -> Sample {
+        let percentiles = Percentiles { p50: us, p99: us, p999: us, max: us };
+        let has_process = !matches!(contender, Contender::Default | Contender::Floor);
+        let cost = Cost {
+            cpu_share: us / 100_000.0,
+            us_per_task: Some(us / 100.0),
+            user_share: Some(0.95),
+            idle_entries_per_s: Some(throughput),
+        };
+        Sample {
+            contender,
+            load,
+            round,
+            timer_wake_us: percentiles,
+            pipe_wake_us: percentiles,
+            work_done_us: percentiles,
+            throughput,
+            switches_per_s: 1_000.0,
+            cost: has_process.then_some(cost),
+        }
+    }
+
+    #[test]
+    fn medians_and_spreads() {
+        let spread = Spread::of(vec![3.0, 1.0, 2.0]).unwrap();
+        assert_eq!(spread, Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert!((spread.half() - 1.0).abs() < 1e-9);
+        assert!((Spread::of(vec![1.0, 2.0]).unwrap().median - 1.5).abs() < 1e-9);
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn only_matching_samples_count() {
+        let samples = [
+            sample(Contender::Default, Load::Hog1, 0, 10.0, 1.0),
+            sample(Contender::Default, Load::Hog1, 1, 30.0, 1.0),
+            sample(Contender::Scherzo, Load::Hog1, 0, 50.0, 1.0),
+            sample(Contender::Default, Load::Fork, 0, 70.0, 1.0),
+        ];
+        let of = |contender, load, figure| spread(&samples, contender, load, figure).map(|spread| spread.median);
+        assert_eq!(of(Contender::Default, Load::Hog1, Figure::TimerP99), Some(20.0));
+        assert_eq!(of(Contender::Default, Load::Hog1, Figure::CpuPercent), None);
+        assert_eq!(of(Contender::Floor, Load::Hog1, Figure::TimerP99), None);
+    }
+}

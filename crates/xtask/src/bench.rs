@@ -1,0 +1,150 @@
+//! `cargo xtask bench`: Scherzo beside the kernel default, scx_rustland and the best that any scheduler can do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use scherzo_vm::compare::contender::{Contender, PEER_PATH};
+use scherzo_vm::compare::report::{Comparison, replace_generated};
+use scherzo_vm::compare::{self, Load, Plan};
+use scherzo_vm::kernels::{Kernel, Role};
+use scherzo_vm::progress::say;
+use scherzo_vm::qemu::{Machine, Time};
+use scherzo_vm::rig::{Rig, announce};
+use scherzo_vm::{product, shell::Shell};
+
+const PAGE: &str = "docs/benchmarks.md";
+const RAW: &str = "docs/benchmarks.json";
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Kernels, by the beginning of their version; without it the long-term and the newest one
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    kernel: Vec<String>,
+    /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half; without it all
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = parse_load)]
+    load: Vec<Load>,
+    /// Who: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO); without it all
+    #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
+    who: Vec<Contender>,
+    /// How often to measure each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// How long each time, in seconds of the guest's clock
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Virtual CPUs
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: u32,
+    /// Write the figures into docs/benchmarks.md and docs/benchmarks.json
+    #[arg(long, conflicts_with_all = ["kernel", "load", "who"])]
+    publish: bool,
+    /// Write every measurement into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+    let rig = Rig::prepare(checkout)?;
+    announce(&rig);
+    let plan = options.plan();
+    let kernels = options.kernels(&rig)?;
+    let tree = tempfile::tempdir()?;
+    product::install(&rig.workspace()?, tree.path())?;
+    if plan.contenders.contains(&Contender::Rustland) {
+        let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().context("no parent")?)?;
+        fs::copy(rig.rustland()?, path).context("cannot install scx_rustland")?;
+    }
+    let payload = rig.payload(tree.path())?;
+    let comparisons = compare_on_each(&rig, &kernels, &plan, options.cpus, &payload)?;
+    let text = comparisons.iter().map(Comparison::to_string).collect::<Vec<_>>().join("\n");
+    println!("\n{text}");
+    let raw = serde_json::to_string(&comparisons)? + "\n";
+    if let Some(path) = &options.json {
+        fs::write(path, &raw).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if options.publish {
+        publish(checkout, &text, &raw)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A guest for each kernel, side by side: none sees the others on its clock.
+fn compare_on_each(
+    rig: &Rig,
+    kernels: &[&Kernel],
+    plan: &Plan,
+    nr_cpus: u32,
+    payload: &Path,
+) -> Result<Vec<Comparison>> {
+    say(&format!("measuring takes {} s of the guest's clock on each kernel", plan.guest_seconds()));
+    let machine = Machine { nr_cpus, time: Time::Virtual, ..Machine::default() };
+    let compare = |kernel: &Kernel| {
+        let mut guest = rig.boot(kernel, &machine, payload)?;
+        let release = guest.check("uname -r", std::time::Duration::from_secs(10))?;
+        let samples = compare::run(&mut guest, plan, &release)?;
+        Ok(Comparison { kernel: release, nr_cpus, plan: plan.clone(), samples })
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = kernels.iter().map(|kernel| scope.spawn(|| compare(kernel))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")))).collect()
+    })
+}
+
+fn publish(checkout: &Path, text: &str, raw: &str) -> Result<()> {
+    let page = checkout.join(PAGE);
+    let old = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
+    fs::write(&page, replace_generated(&old, text)?)?;
+    fs::write(checkout.join(RAW), raw)?;
+    say(&format!("wrote {PAGE} and {RAW}"));
+    Ok(())
+}
+
+impl Options {
+    fn plan(&self) -> Plan {
+        let all_if_empty = |chosen: &[Load]| if chosen.is_empty() { Load::ALL.to_vec() } else { chosen.to_vec() };
+        let contenders = if self.who.is_empty() { Contender::ALL.to_vec() } else { self.who.clone() };
+        Plan { loads: all_if_empty(&self.load), contenders, nr_rounds: self.rounds, seconds: self.seconds }
+    }
+
+    fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a Kernel>> {
+        if self.kernel.is_empty() {
+            return [Role::Lts, Role::Newest].into_iter().map(|role| rig.kernel(role)).collect();
+        }
+        self.kernel.iter().map(|prefix| rig.kernel_by_prefix(prefix)).collect()
+    }
+}
+
+fn parse_load(name: &str) -> Result<Load, String> {
+    let all = Load::ALL.map(|load| load.to_string());
+    let found = Load::ALL.into_iter().find(|load| load.to_string() == name);
+    found.ok_or_else(|| format!("one of {}", all.join(", ")))
+}
+
+fn parse_contender(name: &str) -> Result<Contender, String> {
+    match name {
+        "default" => Ok(Contender::Default),
+        "rustland" => Ok(Contender::Rustland),
+        "scherzo" => Ok(Contender::Scherzo),
+        "low-power" => Ok(Contender::LowPower),
+        "floor" => Ok(Contender::Floor),
+        _ => Err("default, rustland, scherzo, low-power or floor".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_can_be_named() {
+        for load in Load::ALL {
+            assert_eq!(parse_load(&load.to_string()), Ok(load));
+        }
+        assert!(parse_load("hogs").unwrap_err().contains("hog1"));
+    }
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask po`: what translators and those who add messages type.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use scherzo_vm::cache::Cache;
+use scherzo_vm::{roots, translations};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Change nothing; fail if the template is stale or a language is not complete
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+    let cache = Cache::open()?;
+    let build_root = roots::build_root(&cache)?;
+    if options.check {
+        translations::check(&cache, &build_root, checkout)?;
+    } else {
+        translations::update(&cache, &build_root, checkout)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

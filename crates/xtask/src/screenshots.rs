@@ -1,0 +1,18 @@
+//! `cargo xtask screenshots`: the pictures that README and AppStream metadata show.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use scherzo_vm::build::Workspace;
+use scherzo_vm::cache::Cache;
+use scherzo_vm::desktop::{Desktops, SCREENSHOTS};
+use scherzo_vm::roots;
+
+pub(crate) fn run(checkout: &Path) -> Result<ExitCode> {
+    let cache = Cache::open()?;
+    let build_root = roots::build_root(&cache)?;
+    let workspace = Workspace::open(&cache, &build_root, checkout)?;
+    let score = Desktops::prepare(&cache, &workspace, &checkout.join("docs/screenshots"))?.run(SCREENSHOTS);
+    Ok(if score.nr_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
