@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use scherzo_api::names::BUS_NAME;
 use scherzo_api::HoldReleasedStream;
+use scherzo_api::names::BUS_NAME;
 use scherzo_i18n::{fill, gettext};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
