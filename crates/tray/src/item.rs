@@ -124,7 +124,7 @@ impl Tray for Item {
 
     /// Where the icons are if this is not installed with the system.
     fn icon_theme_path(&self) -> String {
-        let icons = scherzo_i18n::prefix().join("share/icons");
+        let icons = scherzo_i18n::data_dir().join("icons");
         if icons.starts_with("/usr") || !icons.is_dir() { String::new() } else { icons.display().to_string() }
     }
 

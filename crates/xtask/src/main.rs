@@ -3,11 +3,12 @@
 mod bench;
 mod demo;
 mod guest;
+mod install;
 mod po;
 mod screenshots;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -37,6 +38,10 @@ enum Task {
     /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
     /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::Options),
+    /// Install what `cargo build --release --workspace` has made
+    Install(install::Options),
+    /// Remove what `cargo xtask install` has installed; with the same directories
+    Uninstall(install::Directories),
     /// Take the pictures in docs/screenshots anew
     Screenshots,
 }
@@ -58,12 +63,16 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Po(options) => po::run(&checkout()?, &options),
         Task::Guest(options) => guest::run(&checkout()?, &options),
         Task::Bench(options) => bench::run(&checkout()?, &options),
+        Task::Install(options) => install::install(&checkout()?, &options),
+        Task::Uninstall(options) => install::uninstall(&options),
         Task::Screenshots => screenshots::run(&checkout()?),
     }
 }
 
 /// The top of this checkout.
 fn checkout() -> Result<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).map(Path::to_owned).context("xtask is not in crates/xtask")
+    // Cargo says where it runs this from; without cargo it is where this was built.
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    manifest.ancestors().nth(2).map(std::path::Path::to_owned).context("xtask is not in crates/xtask")
 }
