@@ -120,7 +120,7 @@ pub(crate) enum ConfigAction {
         /// Its name
         key: String,
     },
-    /// Change a setting; base_slice_us, min_slice_us and starvation_ms load the scheduler anew
+    /// Change a setting; partial, per_node_idle, watchdog_s and minimal_policy load the scheduler anew
     Set {
         /// Its name
         key: String,

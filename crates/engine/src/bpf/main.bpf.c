@@ -113,6 +113,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
 		tctx->waker_pid = waker->pid;
+		tctx->woken_by_sleeper = wake_flags & SCX_WAKE_SYNC;
 		now = scx_bpf_now();
 		wake_up(p, tctx, now);
 	}
@@ -355,6 +356,26 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 	tctx->last_cpu = cpu;
 }
 
+/* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */
+#define LOW_POWER_PERFORMANCE (SCX_CPUPERF_ONE / 2)
+
+/*
+ * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
+ * somebody waits for gets all. Other governors do not ask.
+ */
+static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
+{
+	const struct scherzo_control *page = control_page();
+	u32 wanted = SCX_CPUPERF_ONE;
+
+	if (page && klass == SCHERZO_CLASS_BATCH && control_word(page).mode == SCHERZO_MODE_LOW_POWER)
+		wanted = LOW_POWER_PERFORMANCE;
+	if (cpuc->performance == wanted)
+		return;
+	cpuc->performance = wanted;
+	scx_bpf_cpuperf_set(cpu, wanted);
+}
+
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -388,6 +409,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
 	record_wait(p, tctx, klass, now);
 	tctx->wait_since_ns = 0;
+	ask_for_performance(cpuc, cpu, klass);
 	if (klass == SCHERZO_CLASS_BATCH && !late_pick)
 		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
 }

@@ -9,6 +9,8 @@ mod idle;
 mod latency;
 pub mod service;
 mod storms;
+mod survival;
+mod topology;
 mod unsupported;
 
 use crate::harness::{Case, Group};
@@ -48,6 +50,34 @@ const LONG: &[Case] = &[
     case("nothing was ejected in the long run", basics::no_ejections),
 ];
 
+/// What has thrown other schedulers out, 15 s each.
+const SURVIVAL: &[Case] = &[
+    case("race-sched storm", survival::race_sched),
+    case("affinity storm", survival::affinity),
+    case("fork and exec storm", survival::fork_and_exec),
+    case("futex storm", survival::futex),
+    case("pipe storm", survival::pipe),
+    case("memory at 110 %", survival::memory),
+    case("a CPU that comes and goes", survival::hotplug),
+    case("engine stopped", survival::stopped_engine),
+    case("real-time hogs", survival::real_time),
+    case("nothing was ejected", basics::no_ejections),
+    case("too many real-time hogs", survival::too_much_real_time),
+];
+
+/// Two sockets of a node each, with two threads to a core: what a domain is matters here.
+const TOPOLOGY: &[Case] = &[
+    case("load", basics::load),
+    case("every mode under load", basics::every_mode_under_load),
+    case("work spreads over all domains", topology::spreads),
+    case("a CPU leaves and returns", faults::cpu_hotplug),
+    case("every way to find an idle CPU", topology::placements),
+    case("nothing was ejected", basics::no_ejections),
+];
+
+const SOAK: &[Case] =
+    &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
@@ -61,11 +91,23 @@ pub fn plan(long: bool) -> Vec<Group> {
     if long {
         scheduling.extend_from_slice(LONG);
     }
-    vec![
+    let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
+    let mut groups = vec![
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
-        Group { name: "virtual time", role: Role::Lts, machine: virtual_time, cases: LATENCY.to_vec() },
+        Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
+        Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
-    ]
+    ];
+    if long {
+        let survival = SURVIVAL.to_vec();
+        groups.extend([
+            Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
+            Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
+            Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
+            Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
+        ]);
+    }
+    groups
 }
