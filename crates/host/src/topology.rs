@@ -74,9 +74,9 @@ fn cpu_list(root: &Root, file: &str) -> Result<Vec<usize>, Error> {
     parse(&text).ok_or_else(|| root.unexpected(file, &text, "a list of CPUs"))
 }
 
-fn parse(list: &str) -> Option<Vec<usize>> {
+fn parse(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
-    for part in list.split(',').filter(|part| !part.is_empty()) {
+    for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         if first > last || last >= MAX_CPU_IDS || cpus.last().is_some_and(|before| *before >= first) {
