@@ -92,6 +92,26 @@ static __always_inline bool waits_behind_engine(const struct task_struct *p, s32
 	       bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
 }
 
+/*
+ * Low-power: a CPU that carries batch work anyway, idle or taken from that work, before one that sleeps is woken. The CPU,
+ * on which the task then runs at once, or -1.
+ */
+static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control *page, struct control_word word, u32 klass)
+{
+	s32 cpu = idle_low_power_cpu(p);
+
+	if (cpu >= 0) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return cpu;
+	}
+	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return -1;
+	cpu = claim_low_power_cpu(p);
+	if (cpu >= 0)
+		run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+	return cpu;
+}
+
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
@@ -120,11 +140,14 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (word.full_user)
 		return prev_cpu;
 	klass = task_class(tctx);
-	if (stays_packed(p, word, klass)) {
-		cpu = idle_low_power_cpu(p);
-		if (cpu >= 0)
-			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		return cpu >= 0 ? cpu : prev_cpu;
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded(page)) {
+		cpu = run_on_awake_cpu(p, page, word, klass);
+		if (cpu >= 0) {
+			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+			return cpu;
+		}
+		if (stays_packed(p, word, klass))
+			return prev_cpu;
 	}
 
 	if (READ_ONCE(nr_idle) <= 0) {
