@@ -15,6 +15,7 @@ use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine
 use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded};
 use crate::memory::{self, CompactionOff};
+use crate::privileges;
 use crate::scheduler::{Outcome, Scheduler};
 use crate::signal;
 
@@ -88,6 +89,7 @@ fn attach<P: Policy + 'static>(
     memory::lock_all()?;
     loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
     let Some(link) = loaded.attach()? else { return Ok(None) };
+    privileges::drop_all()?;
     announce(socket, loaded, started)?;
     let outcome = scheduler.run();
     // Destroying the link returns once the kernel is back on its own scheduler.

@@ -87,8 +87,7 @@ const POWER_DAEMONS: [&str; 5] = [
     "com.system76.PowerDaemon.service",
 ];
 /// Capabilities that the service needs, with their numbers in `linux/capability.h`.
-const CAPABILITIES: [(&str, u32); 5] =
-    [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_NICE", 23), ("CAP_IPC_LOCK", 14), ("CAP_SYS_RESOURCE", 24)];
+const CAPABILITIES: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_IPC_LOCK", 14)];
 /// Files that nobody but root may change.
 const PROTECTED: [&str; 4] =
     ["etc/scherzo", "etc/scherzo/scherzo.toml", "etc/scherzo/scherzo.toml.d", "var/lib/scherzo"];

@@ -5,6 +5,7 @@
 mod bad_input;
 mod basics;
 mod faults;
+mod hardening;
 mod idle;
 mod latency;
 pub mod service;
@@ -25,6 +26,8 @@ const fn case(name: &'static str, run: fn(&mut crate::guest::Guest) -> anyhow::R
 const SCHEDULING: &[Case] = &[
     case("boot", basics::boot),
     case("load", basics::load),
+    case("a confined service", hardening::unit),
+    case("an engine without rights", hardening::engine),
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),
