@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cache::Cache;
-use crate::kernels::Kernel;
+use crate::kernels::{self, Kernel};
 use crate::progress::step;
-use crate::roots::{self, Bind, Root};
+use crate::roots::{self, Bind, Root, System};
 
 /// Sparse: what is not written takes no space.
 const DISK_SIZE: &str = "4G";
@@ -68,16 +68,19 @@ exec switch_root /root /sbin/init
 "#;
 
 /// The guest's root disk, used with `snapshot=on`.
-pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root) -> Result<PathBuf> {
-    cache.artefact("guest-disk", &format!("{}{DISK_SIZE}", roots::guest_recipe()), |path| {
+pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root, system: System) -> Result<PathBuf> {
+    let kind = format!("{}guest-disk", system.prefix());
+    cache.artefact(&kind, &format!("{}{DISK_SIZE}", roots::guest_recipe(system)), |path| {
         step("making the guest's disk", || make_disk(build_root, guest_root.dir(), path, DISK_SIZE))
     })
 }
 
 /// An initramfs for one kernel.
+///
+/// It holds what that kernel needs from whichever guest it is made from, which is the same in all of them.
 pub fn initramfs(cache: &Cache, build_root: &Root, guest_root: &Root, kernel: &Kernel) -> Result<PathBuf> {
     let kind = format!("initramfs-{}", kernel.release);
-    cache.artefact(&kind, &format!("{}{INIT}{MAKE_INITRAMFS}", roots::guest_recipe()), |path| {
+    cache.artefact(&kind, &format!("{}{INIT}{MAKE_INITRAMFS}", kernels::recipe()), |path| {
         let staging = tempfile::tempdir()?;
         fs::write(staging.path().join("init"), INIT)?;
         let binds = [Bind::new(guest_root.dir(), "/mnt/guest"), Bind::new(staging.path(), "/mnt/out")];

@@ -52,6 +52,8 @@ pub struct Machine {
     pub nr_nodes: u32,
     /// Further words for the kernel's command line.
     pub cmdline: String,
+    /// Whether it starts anew, with the same disk, when it is told to reboot; else it ends.
+    pub reboots: bool,
 }
 
 impl Default for Machine {
@@ -63,6 +65,7 @@ impl Default for Machine {
             topology: String::new(),
             nr_nodes: 1,
             cmdline: String::new(),
+            reboots: false,
         }
     }
 }
@@ -107,7 +110,10 @@ pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot, ru
 
     let mut qemu = build_root.command(&binds, "qemu-system-x86_64");
     qemu.env("TMPDIR", RUN_DIR);
-    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35"]);
+    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"]);
+    if !machine.reboots {
+        qemu.arg("-no-reboot");
+    }
     qemu.args(["-smp", &smp(machine), "-m", &format!("{}M", machine.memory_mib)]);
     qemu.args(nodes(machine));
     qemu.args(accel_arguments(accel, machine.time));

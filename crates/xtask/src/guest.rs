@@ -85,6 +85,7 @@ impl Options {
             topology: self.topology.clone(),
             nr_nodes: self.nodes,
             cmdline: self.cmdline.clone(),
+            ..Machine::default()
         }
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod guest;
 mod install;
+mod package;
 mod po;
 mod screenshots;
 mod test;
@@ -42,6 +43,8 @@ enum Task {
     Install(install::Options),
     /// Remove what `cargo xtask install` has installed; with the same directories
     Uninstall(install::Directories),
+    /// Make packages for Debian, Fedora or Arch Linux, in a Debian root and without a network
+    Package(package::Options),
     /// Take the pictures in docs/screenshots anew
     Screenshots,
 }
@@ -65,6 +68,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Bench(options) => bench::run(&checkout()?, &options),
         Task::Install(options) => install::install(&checkout()?, &options),
         Task::Uninstall(options) => install::uninstall(&options),
+        Task::Package(options) => package::run(&checkout()?, &options),
         Task::Screenshots => screenshots::run(&checkout()?),
     }
 }

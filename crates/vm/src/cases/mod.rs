@@ -8,6 +8,7 @@ mod faults;
 mod hardening;
 mod idle;
 mod latency;
+mod packages;
 pub mod service;
 mod storms;
 mod survival;
@@ -84,6 +85,33 @@ const SOAK: &[Case] =
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
+
+const PACKAGES: &[Case] = &[
+    case("boot", basics::boot),
+    case("install", packages::install),
+    case("the packages' own test", packages::smoke),
+    case("turned on, then rebooted", packages::reboot),
+    case("upgrade while running", packages::upgrade),
+    case("purge", packages::purge),
+];
+
+const PACKAGES_MALFORMED_BTF: &[Case] =
+    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_with_malformed_btf)];
+
+const PACKAGES_WITHOUT_SCHED_EXT: &[Case] =
+    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_without_sched_ext)];
+
+/// What `cargo xtask test packages` runs, in guests that hold nothing of ours but packages.
+#[must_use]
+pub fn package_plan() -> Vec<Group> {
+    let machine = Machine { nr_cpus: 2, time: Time::Steady, reboots: true, ..Machine::default() };
+    let group = |name, role, cases: &[Case]| Group { name, role, machine: machine.clone(), cases: cases.to_vec() };
+    vec![
+        group("packages", Role::Lts, PACKAGES),
+        group("packages, malformed BTF", Role::MalformedBtf, PACKAGES_MALFORMED_BTF),
+        group("packages, no sched_ext", Role::WithoutSchedExt, PACKAGES_WITHOUT_SCHED_EXT),
+    ]
+}
 
 /// What `cargo xtask test vm` runs; `long` adds what takes long.
 #[must_use]
