@@ -306,8 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_workspaces() {
+    fn the_version_is_the_workspaces_everywhere() {
         let checkout = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        assert_eq!(version(checkout).unwrap(), env!("CARGO_PKG_VERSION"));
+        let version = version(checkout).unwrap();
+        assert_eq!(version, env!("CARGO_PKG_VERSION"));
+        for (file, line) in [
+            ("packaging/debian/changelog", format!("scherzo ({version}-")),
+            ("packaging/fedora/scherzo.spec", format!("\nVersion:        {version}\n")),
+            ("packaging/arch/PKGBUILD", format!("\npkgver={version}\n")),
+        ] {
+            let text = fs::read_to_string(checkout.join(file)).unwrap();
+            assert!(text.contains(&line), "{file} names another version than {version}");
+        }
     }
 }

@@ -18,6 +18,8 @@ use scherzo_vm::rig::{Rig, announce};
 use scherzo_vm::roots::System;
 use scherzo_vm::{cases, product, roots, translations};
 
+use crate::docs;
+
 /// Inputs of each kind that the fuzz tests try in the long run.
 const NR_LONG_FUZZ_CASES: &str = "1000000";
 /// Crates whose integration tests talk to the daemon on a private bus.
@@ -119,6 +121,8 @@ fn lint(cache: &Cache, workspace: &Workspace<'_>) -> Score {
     let started = Instant::now();
     let check = || translations::check(cache, workspace.build_root(), workspace.checkout());
     score.note("translations", started, &step("checking translations", check));
+    let started = Instant::now();
+    score.note("generated documentation and licences", started, &docs::check(workspace.checkout()));
     score
 }
 
