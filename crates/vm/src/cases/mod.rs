@@ -2,6 +2,7 @@
 //!
 //! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
 
+mod agreement;
 mod bad_input;
 mod basics;
 mod faults;
@@ -9,6 +10,7 @@ mod hardening;
 mod idle;
 mod latency;
 mod packages;
+mod power;
 pub mod service;
 mod storms;
 mod survival;
@@ -46,6 +48,9 @@ const SCHEDULING: &[Case] = &[
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
 ];
+
+/// What happens around the scheduler, with the services that a laptop has. It does not depend on the kernel.
+const LIVING: &[Case] = &[case("a battery", power::battery), case("nothing was ejected", basics::no_ejections)];
 
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
@@ -128,6 +133,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
+        Group { name: "in life", role: Role::Newest, machine: steady(2), cases: LIVING.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];
