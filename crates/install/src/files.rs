@@ -47,6 +47,7 @@ const SHARE: Dir = Data("scherzo");
 const MAN1: Dir = Data("man/man1");
 const MAN8: Dir = Data("man/man8");
 const BUS_INTERFACES: Dir = Data("dbus-1/interfaces");
+const SESSION_ACTIVATION: Dir = Data("dbus-1/services");
 const BASH_COMPLETIONS: Dir = Data("bash-completion/completions");
 const FISH_COMPLETIONS: Dir = Data("fish/vendor_completions.d");
 const APPLICATIONS: Dir = Data("applications");
@@ -88,6 +89,7 @@ pub(crate) const FILES: &[(Part, &str, Dir)] = &[
     (Part::Daemon, "data/org.scherzo.Scheduler1.policy", PolkitActions),
     (Part::Daemon, "data/org.scherzo.Scheduler1.service", BusActivation),
     (Part::Tray, "data/org.scherzo.Tray.desktop", APPLICATIONS),
+    (Part::Tray, "data/org.scherzo.Tray.service.in", SESSION_ACTIVATION),
     (Part::Ctl, "data/scherzo-applications.service.in", UserUnits),
     (Part::Daemon, "data/scherzo.toml", SHARE),
     (Part::Daemon, "data/scherzod.8.in", MAN8),
