@@ -77,7 +77,7 @@ impl Rig {
 
     /// The kernel whose release starts so.
     pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&Kernel> {
-        let found = self.kernels.iter().rev().find(|kernel| kernel.release.starts_with(prefix));
+        let found = self.kernels.iter().find(|kernel| kernel.release.starts_with(prefix));
         let all = || self.kernels.iter().map(|kernel| kernel.release.as_str()).collect::<Vec<_>>().join(", ");
         found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
     }
