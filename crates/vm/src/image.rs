@@ -22,6 +22,10 @@ pub const PROBE_ARGUMENT: &str = "scherzo.probe";
 pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
 /// Where somebody else's scheduler lies in the guest.
 pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
+/// Where the scripts lie in the guest that act there for a case.
+pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
+const SCRIPTS: &[(&str, &str)] =
+    &[("kills.py", include_str!("../guest/kills.py")), ("power.py", include_str!("../guest/power.py"))];
 const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
 const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 
@@ -139,6 +143,9 @@ pub fn payload_disk(build_root: &Root, files: &RigFiles, tree: &Path, path: &Pat
     }
     for (from, to) in [(&files.agent, AGENT_PATH), (&files.foreign_scheduler, FOREIGN_SCHEDULER_PATH)] {
         fs::copy(from, place(to)).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    for (name, text) in SCRIPTS {
+        fs::write(place(SCRIPTS_DIR).join(name), text)?;
     }
     fs::write(place(UNIT_PATH), UNIT)?;
     std::os::unix::fs::symlink(UNIT_PATH, place(WANTED_PATH))?;

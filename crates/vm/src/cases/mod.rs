@@ -2,6 +2,8 @@
 //!
 //! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
 
+mod accidents;
+mod agreement;
 mod bad_input;
 mod basics;
 mod faults;
@@ -9,6 +11,9 @@ mod hardening;
 mod idle;
 mod latency;
 mod packages;
+mod people;
+mod power;
+mod readme;
 pub mod service;
 mod storms;
 mod survival;
@@ -47,9 +52,23 @@ const SCHEDULING: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
+/// What happens around the scheduler, with the services that a desktop has. It does not depend on the kernel.
+const LIVING: &[Case] = &[
+    case("a battery", power::battery),
+    case("a low battery", power::low_battery),
+    case("a power profile", power::profile),
+    case("somebody with rights and somebody without", people::allowed_and_refused),
+    case("a program with a hold is killed", people::hold_of_a_killed_program),
+    case("the commands of the README", readme::commands),
+    case("the engine is killed, and back within a second", accidents::few_kills),
+    case("the daemon is killed", accidents::daemon_killed),
+    case("an upgrade while it runs", accidents::upgrade),
+    case("the machine starts anew", accidents::reboot),
+    case("nothing was ejected", basics::no_ejections),
+];
+
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
-    case("100 kills of the engine", storms::hundred_kills),
     case("soak of ten minutes", storms::soak),
     case("nothing was ejected in the long run", basics::no_ejections),
 ];
@@ -81,6 +100,8 @@ const TOPOLOGY: &[Case] = &[
 
 const SOAK: &[Case] =
     &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+
+const LONG_VIRTUAL: &[Case] = &[case("200 kills of the engine", accidents::two_hundred_kills)];
 
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
@@ -118,16 +139,19 @@ pub fn package_plan() -> Vec<Group> {
 pub fn plan(long: bool) -> Vec<Group> {
     let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
     let virtual_time = Machine { nr_cpus: 4, time: Time::Virtual, ..Machine::default() };
-    let mut scheduling = SCHEDULING.to_vec();
+    let living = Machine { reboots: true, ..steady(2) };
+    let (mut scheduling, mut latency) = (SCHEDULING.to_vec(), LATENCY.to_vec());
     if long {
         scheduling.extend_from_slice(LONG);
+        latency.extend_from_slice(LONG_VIRTUAL);
     }
     let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
     let mut groups = vec![
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
-        Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
+        Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: latency },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
+        Group { name: "in life", role: Role::Newest, machine: living, cases: LIVING.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];

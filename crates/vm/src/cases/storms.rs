@@ -8,7 +8,7 @@ use super::service::{
     call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
     ensure_unloaded, kernel, start_load,
 };
-use super::{faults, survival};
+use super::survival;
 use crate::guest::Guest;
 use crate::progress::say;
 use crate::shell::Shell;
@@ -88,14 +88,5 @@ pub(super) fn hundred_loads(guest: &mut Guest) -> Result<()> {
     }
     let nr_loads = kernel(guest)?.enable_seq - before;
     ensure!(nr_loads == 100, "the kernel counts {nr_loads} loads");
-    Ok(())
-}
-
-/// The service comes back from every kill. Turning it off and on forgives what the backoff has counted.
-pub(super) fn hundred_kills(guest: &mut Guest) -> Result<()> {
-    for _ in 0..100 {
-        faults::engine_killed(guest)?;
-        ensure_unloaded(guest)?;
-    }
     Ok(())
 }

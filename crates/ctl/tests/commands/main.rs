@@ -3,137 +3,17 @@
 // A test may end where something else than expected comes.
 #![allow(clippy::unwrap_used)]
 
+mod documents;
+mod support;
+
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use scherzo_daemon::authorize::Polkit;
-use scherzo_daemon::cli::serve;
-use scherzo_daemon::engine::simulated::{Simulated, Tree};
-use scherzo_daemon::shell::{NR_INPUTS, Parts};
-use scherzo_host::Root;
+use scherzo_daemon::engine::simulated::Tree;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
-const BUS_CONFIG: &str = r#"<busconfig>
-  <listen>unix:tmpdir=/tmp</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow user="*"/><allow own="*"/>
-    <allow send_type="method_call"/><allow send_type="signal"/>
-    <allow send_type="method_return"/><allow send_type="error"/>
-    <allow receive_type="method_call"/><allow receive_type="signal"/>
-    <allow receive_type="method_return"/><allow receive_type="error"/>
-  </policy>
-</busconfig>"#;
-
-struct Bus {
-    process: Child,
-    address: String,
-    directory: tempfile::TempDir,
-}
-
-impl Bus {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let config = directory.path().join("bus.conf");
-        std::fs::write(&config, BUS_CONFIG).unwrap();
-        let mut process = Command::new("dbus-daemon")
-            .arg(format!("--config-file={}", config.display()))
-            .args(["--nofork", "--print-address=1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dbus-daemon must be installed");
-        let mut address = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { process, address: address.trim().to_owned(), directory }
-    }
-
-    fn root(&self) -> Root {
-        Root::new(self.directory.path())
-    }
-
-    /// Serves in the background until the test ends.
-    async fn serve(&self, trusted_uid: Option<u32>) {
-        let (inputs, inbox) = mpsc::channel(NR_INPUTS);
-        let bus = zbus::connection::Builder::address(self.address.as_str()).build().await.unwrap();
-        let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
-        let parts = Parts { root: self.root(), engine, bus, inputs };
-        tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
-        while self.ctl(&["status"]).await.code == 3 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
-        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", &self.address).env("NO_COLOR", "1");
-        command.env("XDG_CONFIG_HOME", self.directory.path().join("config"));
-        command
-    }
-
-    /// Waits for a mode and its reason.
-    async fn is_in(&self, mode: &str, reason: &str) {
-        for _ in 0..200 {
-            let status = self.ctl(&["--json", "status"]).await.json();
-            if status["mode"] == mode && status["reason"] == reason {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("never {mode} because of {reason}");
-    }
-
-    async fn ctl(&self, arguments: &[&str]) -> Said {
-        let output = self.command(arguments).output().await.unwrap();
-        Said {
-            code: output.status.code().unwrap(),
-            text: String::from_utf8(output.stdout).unwrap(),
-            complaint: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-#[derive(Debug)]
-struct Said {
-    code: i32,
-    text: String,
-    complaint: String,
-}
-
-impl Said {
-    /// Success without complaint.
-    fn plainly(self) -> String {
-        assert!(self.code == 0 && self.complaint.is_empty(), "{self:?}");
-        self.text
-    }
-
-    fn json(self) -> Value {
-        let document: Value = serde_json::from_str(&self.plainly()).unwrap();
-        assert_eq!(document["schema"], 1);
-        document
-    }
-
-    /// One sentence that holds `part`, and this exit code.
-    fn refused(&self, code: i32, part: &str) {
-        assert!(self.code == code && self.complaint.contains(part), "{self:?}");
-        assert_eq!(self.complaint.lines().count(), 1, "{self:?}");
-    }
-}
-
-fn own_uid() -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").ok().map(|process| process.uid())
-}
+use support::{Bus, own_uid};
 
 #[tokio::test]
 async fn a_session_as_a_person_types_it() {
