@@ -25,6 +25,8 @@ pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
 /// Where the scripts lie in the guest that act there for a case.
 pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
 const SCRIPTS: &[(&str, &str)] = &[("power.py", include_str!("../guest/power.py"))];
+/// Where the scripts of the scenarios on desktops lie in the guest.
+pub const SCRIPTS_PATH: &str = "/usr/lib/scherzo-rig/desktop";
 const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
 const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 
@@ -130,6 +132,8 @@ pub struct RigFiles {
     pub agent: PathBuf,
     /// From [`foreign_scheduler`].
     pub foreign_scheduler: PathBuf,
+    /// The scripts of the scenarios on desktops.
+    pub scripts: PathBuf,
 }
 
 /// A disk with everything that is put over the guest's root at boot: the rig's own files, and a tree laid out as installed.
@@ -146,6 +150,7 @@ pub fn payload_disk(build_root: &Root, files: &RigFiles, tree: &Path, path: &Pat
     for (name, text) in SCRIPTS {
         fs::write(place(SCRIPTS_DIR).join(name), text)?;
     }
+    copy_tree(&files.scripts, &place(SCRIPTS_PATH))?;
     fs::write(place(UNIT_PATH), UNIT)?;
     std::os::unix::fs::symlink(UNIT_PATH, place(WANTED_PATH))?;
     copy_tree(tree, dir).with_context(|| format!("cannot copy {}", tree.display()))?;

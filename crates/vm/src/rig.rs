@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::build::Workspace;
 use crate::cache::Cache;
+use crate::desktop;
 use crate::guest::Guest;
 use crate::image::{self, RigFiles};
 use crate::kernels::{self, Kernel, Role};
@@ -87,6 +88,7 @@ impl Rig {
         let files = RigFiles {
             agent: self.scratch.path().join(AGENT),
             foreign_scheduler: image::foreign_scheduler(&self.cache, &self.build_root)?,
+            scripts: self.checkout.join(desktop::SCRIPTS),
         };
         let path = self.scratch.path().join("payload.img");
         image::payload_disk(&self.build_root, &files, tree, &path)?;

@@ -49,12 +49,15 @@ const BUILD_PACKAGES: &[&str] = &[
 
 /// A small system with the services that a desktop has, and the loads that the cases use.
 const GUEST_PACKAGES: &[&str] = &[
+    "at-spi2-core",
     "bpftool",
     "busybox",
     "ca-certificates",
     "dbus",
+    "gir1.2-atspi-2.0",
     "gir1.2-umockdev-1.0",
     "kmod",
+    "libadwaita-1-0",
     "libelf1t64",
     "libpam-systemd",
     "login",
@@ -69,6 +72,8 @@ const GUEST_PACKAGES: &[&str] = &[
     "umockdev",
     "upower",
     "util-linux",
+    "xdotool",
+    "xvfb",
     "zlib1g",
 ];
 

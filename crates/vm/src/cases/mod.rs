@@ -5,6 +5,7 @@
 mod agreement;
 mod bad_input;
 mod basics;
+mod desktop;
 mod faults;
 mod hardening;
 mod idle;
@@ -118,6 +119,12 @@ pub fn package_plan() -> Vec<Group> {
     ]
 }
 
+const DESKTOP: &[Case] = &[
+    case("boot", basics::boot),
+    case("the app chooses the mode", desktop::app),
+    case("nothing was ejected", basics::no_ejections),
+];
+
 /// What `cargo xtask test vm` runs; `long` adds what takes long.
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
@@ -134,6 +141,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
         Group { name: "in life", role: Role::Newest, machine: steady(2), cases: LIVING.to_vec() },
+        Group { name: "desktop", role: Role::Newest, machine: steady(2), cases: DESKTOP.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];
