@@ -11,14 +11,13 @@ use scherzo_api::types::{Mode, RequestedMode};
 
 use crate::model::automation;
 use crate::pages::error_text;
-use crate::quick_access_group::QuickAccessGroup;
 use crate::rules_group::RulesGroup;
 use crate::service::Service;
 
 mod imp {
     use super::{
         AdwDialogImpl, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
-        PreferencesDialogImpl, QuickAccessGroup, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
+        PreferencesDialogImpl, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
     };
     use gtk::glib::Properties;
     use gtk::glib::subclass::object::DerivedObjectProperties;
@@ -30,13 +29,7 @@ mod imp {
     #[properties(wrapper_type = super::Preferences)]
     pub struct Preferences {
         #[template_child]
-        pub(super) automatic: TemplateChild<adw::PreferencesGroup>,
-        #[template_child]
-        pub(super) battery: TemplateChild<adw::PreferencesGroup>,
-        #[template_child]
-        pub(super) profiles: TemplateChild<adw::PreferencesGroup>,
-        #[template_child]
-        pub(super) start: TemplateChild<adw::PreferencesGroup>,
+        pub(super) page: TemplateChild<adw::PreferencesPage>,
         #[template_child]
         pub(super) default_mode: TemplateChild<adw::ComboRow>,
         #[template_child]
@@ -68,7 +61,6 @@ mod imp {
         type ParentType = adw::PreferencesDialog;
 
         fn class_init(class: &mut Self::Class) {
-            QuickAccessGroup::ensure_type();
             RulesGroup::ensure_type();
             class.bind_template();
         }
@@ -197,9 +189,7 @@ impl Preferences {
     fn update(&self, state: &ClientState) {
         let imp = self.imp();
         let service = &state.service;
-        for group in [&imp.automatic, &imp.battery, &imp.profiles, &imp.start] {
-            group.set_sensitive(state.current().is_some());
-        }
+        imp.page.set_sensitive(state.current().is_some());
         for (key, row) in self.modes() {
             let place = automation::mode(service, key);
             row.set_sensitive(place.is_some());

@@ -11,7 +11,6 @@ mod bpf_skel;
 mod core;
 mod kernel;
 mod memory;
-mod privileges;
 mod rings;
 mod scheduler;
 mod session;

@@ -8,6 +8,5 @@ pub(crate) mod history;
 pub(crate) mod overview;
 pub(crate) mod plot;
 pub(crate) mod probe;
-pub(crate) mod quick_access;
 pub(crate) mod report;
 pub(crate) mod timeline;

@@ -1,6 +1,5 @@
 //! Charts. They draw what the models worked out, and say it to those who do not see it.
 
-mod browse;
 mod canvas;
 mod chart_card;
 mod histogram_chart;
