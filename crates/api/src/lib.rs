@@ -6,10 +6,12 @@
 //! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
 //! - [`SchedulerProxy`]: the typed proxy; [`Snapshot`]: all properties at one moment;
 //! - [`client`]: what a program that shows the service knows of it, kept current;
+//! - [`autostart`]: whether the tray starts at login;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
 //! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
 
+pub mod autostart;
 pub mod catalogue;
 pub mod client;
 pub mod details;

@@ -55,6 +55,8 @@ statistics! {
     nr_online_cpus,
     /// Tasks on a CPU now.
     nr_running,
+    /// Tasks that wait for a CPU, queued or in user space's custody, at the last look.
+    nr_waiting,
     /// Tasks in user space's custody now.
     nr_custody,
     /// Tasks known to the scheduler.
@@ -86,6 +88,8 @@ statistics! {
     nr_swept,
     /// Left custody by itself: dequeued or exited.
     nr_left,
+    /// The health figure: page faults, congestion and failures, summed. It stays at zero.
+    health,
     /// CPUs kicked by a mode change or a doorbell.
     nr_kicked,
     /// Taken from another domain's queue.

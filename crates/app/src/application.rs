@@ -25,6 +25,8 @@ const ACCELERATORS: &[(&str, &[&str])] = &[
     ("win.compare", &["<Control>k"]),
     ("win.export", &["<Control>e"]),
 ];
+/// What `--view` takes.
+const VIEWS: &[&str] = &["overview", "statistics", "history", "diagnosis", "compare"];
 const EJECTED: &str = "ejected";
 
 mod imp {
@@ -106,14 +108,23 @@ impl Application {
         option("version", glib::OptionArg::None, &gettext("Print the version and end"), None);
         let views = gettext("Open at overview, statistics, history, diagnosis or compare");
         option("view", glib::OptionArg::String, &views, Some("VIEW"));
-        let session = gettext("Use the session bus, where scherzod --simulate serves");
+        let session = gettext("For developers: use the session bus, where scherzod --simulate serves");
         option("session", glib::OptionArg::None, &session, None);
+        app.set_option_context_summary(Some(&gettext(
+            "Shows what the Scherzo scheduler does, and lets you turn it on and choose how it works.",
+        )));
+        app.set_option_context_description(Some(&gettext("The same in a terminal: scherzoctl --help")));
         app
     }
 
     /// A view that was asked for on the command line opens in the app that runs, or in this one.
     fn open_view(&self, options: &glib::VariantDict) -> ControlFlow<glib::ExitCode> {
         let Ok(Some(view)) = options.lookup::<String>("view") else { return ControlFlow::Continue(()) };
+        if !VIEWS.contains(&view.as_str()) {
+            let problem = gettext("there is no view {view}; there are {views}");
+            eprintln!("scherzo: {}", fill(&problem, &[("view", &view), ("views", &VIEWS.join(", "))]));
+            return ControlFlow::Break(glib::ExitCode::FAILURE);
+        }
         if let Err(problem) = self.register(gio::Cancellable::NONE) {
             eprintln!("scherzo: {problem}");
             return ControlFlow::Break(glib::ExitCode::FAILURE);
@@ -153,8 +164,8 @@ impl Application {
 
     /// By the window's own way out, which gives back what a comparison has changed.
     fn close_window(&self) {
-        match self.active_window() {
-            Some(window) => window.close(),
+        match self.windows().into_iter().find_map(|window| window.downcast::<Window>().ok()) {
+            Some(window) => window.quit(),
             None => self.quit(),
         }
     }

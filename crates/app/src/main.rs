@@ -22,6 +22,7 @@ mod config;
 mod model;
 mod pages;
 mod preferences;
+mod quick_access_group;
 mod rules_group;
 mod service;
 mod widgets;

@@ -11,13 +11,14 @@ use scherzo_api::types::{Mode, RequestedMode};
 
 use crate::model::automation;
 use crate::pages::error_text;
+use crate::quick_access_group::QuickAccessGroup;
 use crate::rules_group::RulesGroup;
 use crate::service::Service;
 
 mod imp {
     use super::{
         AdwDialogImpl, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
-        PreferencesDialogImpl, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
+        PreferencesDialogImpl, QuickAccessGroup, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
     };
     use gtk::glib::Properties;
     use gtk::glib::subclass::object::DerivedObjectProperties;
@@ -29,7 +30,13 @@ mod imp {
     #[properties(wrapper_type = super::Preferences)]
     pub struct Preferences {
         #[template_child]
-        pub(super) page: TemplateChild<adw::PreferencesPage>,
+        pub(super) automatic: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub(super) battery: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub(super) profiles: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub(super) start: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub(super) default_mode: TemplateChild<adw::ComboRow>,
         #[template_child]
@@ -61,6 +68,7 @@ mod imp {
         type ParentType = adw::PreferencesDialog;
 
         fn class_init(class: &mut Self::Class) {
+            QuickAccessGroup::ensure_type();
             RulesGroup::ensure_type();
             class.bind_template();
         }
@@ -189,7 +197,9 @@ impl Preferences {
     fn update(&self, state: &ClientState) {
         let imp = self.imp();
         let service = &state.service;
-        imp.page.set_sensitive(state.current().is_some());
+        for group in [&imp.automatic, &imp.battery, &imp.profiles, &imp.start] {
+            group.set_sensitive(state.current().is_some());
+        }
         for (key, row) in self.modes() {
             let place = automation::mode(service, key);
             row.set_sensitive(place.is_some());

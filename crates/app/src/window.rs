@@ -46,6 +46,8 @@ mod imp {
         pub(super) history: TemplateChild<HistoryPage>,
         pub(super) service: OnceCell<Service>,
         pub(super) remembered: OnceCell<Rc<WindowState>>,
+        /// What offers to take the last choice back.
+        pub(super) undo: glib::WeakRef<adw::Toast>,
     }
 
     #[glib::object_subclass]
@@ -77,10 +79,7 @@ mod imp {
 
     impl WindowImpl for Window {
         fn close_request(&self) -> glib::Propagation {
-            let window = self.obj();
-            // A comparison that is cut short gives back what it has changed.
-            window.pop_to_views();
-            window.remember();
+            self.obj().leave();
             self.parent_close_request()
         }
     }
@@ -170,7 +169,12 @@ impl Window {
         let Some(client) = self.imp().service.get().map(Service::client) else { return };
         match way {
             Way::TryAgain => client.retry(),
-            Way::StartService => self.act(async move { client.start_service().await }),
+            Way::StartService => self.act(async move {
+                let started = client.start_service().await;
+                // It may have been removed meanwhile.
+                client.retry();
+                started
+            }),
             Way::TurnOn => self.act(async move { client.set_enabled(true).await }),
             Way::Diagnose => self.diagnose(),
         }
@@ -196,7 +200,8 @@ impl Window {
         self.imp().toasts.add_toast(adw::Toast::builder().title(text).use_markup(false).build());
     }
 
-    /// Says it, and offers to take it back.
+    /// Says it, and offers to take it back. An earlier offer ends: toasts wait for each other, and the one that is seen
+    /// would take back something else than what was done last.
     pub(crate) fn toast_undo(&self, text: &str, undo: impl Fn(&Self) + 'static) {
         let toast = adw::Toast::builder().title(text).use_markup(false).button_label(gettext("_Undo")).build();
         let this = self.downgrade();
@@ -205,6 +210,10 @@ impl Window {
                 undo(&window);
             }
         });
+        if let Some(earlier) = self.imp().undo.upgrade() {
+            earlier.dismiss();
+        }
+        self.imp().undo.set(Some(&toast));
         self.imp().toasts.add_toast(toast);
     }
 
@@ -220,6 +229,18 @@ impl Window {
         {
             remembered.set_flag(SEEN_ON, true);
         }
+    }
+
+    /// Ends it, also while a dialog is open, which a window that is merely closed would close in its place.
+    pub(crate) fn quit(&self) {
+        self.leave();
+        self.destroy();
+    }
+
+    fn leave(&self) {
+        // A comparison that is cut short gives back what it has changed.
+        self.pop_to_views();
+        self.remember();
     }
 
     fn remember(&self) {

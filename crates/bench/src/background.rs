@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use fastrand::Rng;
 use serde::Serialize;
 
-use crate::clock::{SECOND_NS, now_ns};
+use crate::clock::{SECOND_NS, cpu_time_ns, now_ns};
 use crate::work::{Calibration, work};
 
 /// One unit of a hog's work. A constant, so that throughput does not depend on calibration.
@@ -150,7 +150,7 @@ pub(crate) fn serve(options: &Options) -> Result<()> {
         Load::Hogs => start_threads(nr_cpus * options.hogs_per_cpu as usize, |_, count| hog(count))?,
         Load::Half => start_threads(nr_cpus, {
             let options = *options;
-            move |nth, count| half_hog(options.calibration, options.seed.wrapping_add(nth as u64), count)
+            move |nth, count| half_hog(options.seed.wrapping_add(nth as u64), count)
         })?,
         Load::Fork => start_threads(nr_cpus * FORKERS_PER_CPU, {
             let options = *options;
@@ -187,11 +187,12 @@ fn hog(count: &AtomicU64) {
 }
 
 /// Counts in the same units as a hog.
-fn half_hog(calibration: Calibration, seed: u64, count: &AtomicU64) {
+fn half_hog(seed: u64, count: &AtomicU64) {
     let mut rng = Rng::with_seed(seed);
     loop {
-        let nr_units = calibration.iterations(rng.u64(TURN_US)) / HOG_UNIT_ITERATIONS;
-        for _ in 0..nr_units {
+        // By the time it has the CPU: in an emulator all CPUs share one, and as much work would be no half of it.
+        let end_ns = cpu_time_ns() + rng.u64(TURN_US) * 1_000;
+        while cpu_time_ns() < end_ns {
             work(HOG_UNIT_ITERATIONS);
             count.fetch_add(1, Ordering::Relaxed);
         }

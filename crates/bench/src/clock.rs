@@ -12,6 +12,12 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
+/// CPU time that this thread has had.
+pub(crate) fn cpu_time_ns() -> u64 {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * SECOND_NS + used.tv_nsec as u64
+}
+
 /// Sleeps until that time, however often a signal interrupts.
 pub(crate) fn sleep_until(at_ns: u64) {
     let at = Timespec { tv_sec: (at_ns / SECOND_NS) as i64, tv_nsec: (at_ns % SECOND_NS) as i64 };

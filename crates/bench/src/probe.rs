@@ -12,7 +12,7 @@ use thread_priority::{
 };
 
 use crate::clock::{SECOND_NS, Window, now_ns, sleep_until};
-use crate::work::{Calibration, work};
+use crate::work::{Calibration, occupy, work};
 
 const NR_TIMER_THREADS: u64 = 3;
 const MIN_PAUSE_NS: u64 = 2_500_000;
@@ -67,7 +67,7 @@ impl Threads {
         let timers = (0..NR_TIMER_THREADS)
             .map(|nth| {
                 let pauses = Pauses::new(window, seed.wrapping_mul(1_000).wrapping_add(nth));
-                named("timer").spawn(move || timer_thread(window, pauses, work_iterations))
+                named("timer").spawn(move || timer_thread(window, pauses, || work(work_iterations)))
             })
             .collect::<io::Result<_>>()?;
         let (reading_end, writing_end) = io::pipe()?;
@@ -81,10 +81,10 @@ impl Threads {
 
     /// Instead of the others one thread that must be punctual, as one that plays audio.
     pub(crate) fn start_audio(window: Window, calibration: Calibration) -> Result<Self> {
-        let work_iterations = calibration.iterations(AUDIO_WORK_US);
         let first_ns = now_ns() + AUDIO_PERIOD_NS;
         let periods = (first_ns..window.end_ns).step_by(AUDIO_PERIOD_NS as usize);
-        let audio = named("audio").spawn(move || timer_thread(window, periods, work_iterations))?;
+        let audio =
+            named("audio").spawn(move || timer_thread(window, periods, || occupy(AUDIO_WORK_US, calibration)))?;
         Ok(Self { timers: vec![audio], pipe: None })
     }
 
@@ -129,12 +129,12 @@ impl Iterator for Pauses {
     }
 }
 
-fn timer_thread(window: Window, times_ns: impl Iterator<Item = u64>, work_iterations: u64) -> SamplesNs {
+fn timer_thread(window: Window, times_ns: impl Iterator<Item = u64>, work: impl Fn()) -> SamplesNs {
     let mut samples = SamplesNs { timer_wake: room(window), work_done: room(window), pipe_wake: Vec::new() };
     for at_ns in times_ns {
         sleep_until(at_ns);
         let woken_ns = now_ns();
-        work(work_iterations);
+        work();
         let done_ns = now_ns();
         if at_ns >= window.begin_ns {
             samples.timer_wake.push(woken_ns - at_ns);

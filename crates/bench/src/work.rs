@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use crate::clock::now_ns;
+use crate::clock::{cpu_time_ns, now_ns};
 
 /// How long to run before believing a measurement: an emulator translates code, a real CPU raises its clock.
 const SETTLE_NS: u64 = 300_000_000;
@@ -21,6 +21,18 @@ pub(crate) fn work(iterations: u64) {
         state ^= state << 17;
     }
     black_box(state);
+}
+
+/// Looked at the clock so often.
+const SIP_US: u64 = 20;
+
+/// Works until this thread has had the CPU for so long, however much it gets done: an emulator with one thread for all its
+/// CPUs makes each slower while the others are busy.
+pub(crate) fn occupy(us: u64, calibration: Calibration) {
+    let end_ns = cpu_time_ns() + us * 1_000;
+    while cpu_time_ns() < end_ns {
+        work(calibration.iterations(SIP_US));
+    }
 }
 
 /// Iterations per microsecond of an undisturbed CPU.
@@ -83,6 +95,13 @@ mod tests {
         let calibration = Calibration::measure();
         let fastest_ns = (0..20).map(|_| time_ns(calibration.iterations(1_000))).min().unwrap();
         assert!((500_000..2_000_000).contains(&fastest_ns), "{fastest_ns}");
+    }
+
+    #[test]
+    fn a_cpu_is_occupied_for_so_long_and_little_longer() {
+        let begin_ns = cpu_time_ns();
+        occupy(2_000, Calibration::measure());
+        assert!(cpu_time_ns() - begin_ns >= 2_000_000);
     }
 
     #[test]

@@ -113,6 +113,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("nr_failed", gettext_noop("senseless decisions")),
     ("nr_bad_records", gettext_noop("senseless records")),
     ("nr_swept", gettext_noop("taken back while degraded")),
+    ("health", gettext_noop("health: faults, congestion, failures")),
 ];
 
 fn rows<'a>(group: &'a [(&str, &str)], stats: &'a Stats) -> impl Iterator<Item = String> + 'a {

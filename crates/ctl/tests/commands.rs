@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use scherzo_daemon::authorize::Polkit;
@@ -12,52 +12,25 @@ use scherzo_daemon::cli::serve;
 use scherzo_daemon::engine::simulated::{Simulated, Tree};
 use scherzo_daemon::shell::{NR_INPUTS, Parts};
 use scherzo_host::Root;
+use scherzo_test_bus::PrivateBus;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-const BUS_CONFIG: &str = r#"<busconfig>
-  <listen>unix:tmpdir=/tmp</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow user="*"/><allow own="*"/>
-    <allow send_type="method_call"/><allow send_type="signal"/>
-    <allow send_type="method_return"/><allow send_type="error"/>
-    <allow receive_type="method_call"/><allow receive_type="signal"/>
-    <allow receive_type="method_return"/><allow receive_type="error"/>
-  </policy>
-</busconfig>"#;
-
-struct Bus {
-    process: Child,
-    address: String,
-    directory: tempfile::TempDir,
-}
+struct Bus(PrivateBus);
 
 impl Bus {
     fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let config = directory.path().join("bus.conf");
-        std::fs::write(&config, BUS_CONFIG).unwrap();
-        let mut process = Command::new("dbus-daemon")
-            .arg(format!("--config-file={}", config.display()))
-            .args(["--nofork", "--print-address=1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dbus-daemon must be installed");
-        let mut address = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { process, address: address.trim().to_owned(), directory }
+        Self(PrivateBus::start())
     }
 
     fn root(&self) -> Root {
-        Root::new(self.directory.path())
+        Root::new(self.0.directory())
     }
 
     /// Serves in the background until the test ends.
     async fn serve(&self, trusted_uid: Option<u32>) {
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
-        let bus = zbus::connection::Builder::address(self.address.as_str()).build().await.unwrap();
+        let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
         let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
         let parts = Parts { root: self.root(), engine, bus, inputs };
         tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
@@ -68,8 +41,8 @@ impl Bus {
 
     fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
-        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", &self.address).env("NO_COLOR", "1");
-        command.env("XDG_CONFIG_HOME", self.directory.path().join("config"));
+        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
+        command.env("XDG_CONFIG_HOME", self.0.directory().join("config"));
         command
     }
 
@@ -92,14 +65,6 @@ impl Bus {
             text: String::from_utf8(output.stdout).unwrap(),
             complaint: String::from_utf8(output.stderr).unwrap(),
         }
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -169,7 +134,7 @@ async fn monitor_prints_documents_until_interrupted() {
     bus.ctl(&["enable"]).await.plainly();
     let mut monitor = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"))
         .args(["monitor", "--json"])
-        .env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)
+        .env("DBUS_SYSTEM_BUS_ADDRESS", bus.0.address())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -220,9 +185,9 @@ async fn settings_are_shown_and_changed() {
 async fn other_programs_are_served() {
     let bus = Bus::start();
     Tree::plant(bus.root()).unwrap();
-    let directory = bus.directory.path().to_str().unwrap();
+    let directory = bus.0.directory().to_str().unwrap();
     bus.ctl(&["generate", directory]).await.plainly();
-    let read = |name: &str| std::fs::read_to_string(bus.directory.path().join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(bus.0.directory().join(name)).unwrap();
     assert!(read("scherzoctl.1").contains("preemption") && !read("scherzoctl.1").contains("generate"));
     assert!(read("scherzoctl-run.1").contains("\\-\\-mode"), "{}", read("scherzoctl-run.1"));
     for (file, part) in [("scherzoctl.bash", "preemption"), ("_scherzoctl", "doctor"), ("scherzoctl.fish", "monitor")] {
@@ -241,8 +206,8 @@ async fn the_doctor_comes_with_and_without_a_service() {
     assert!(alone.code == 1 && alone.text.contains("systemctl start scherzod"), "{alone:?}");
     assert!(alone.text.lines().count() > 5 && alone.complaint.is_empty(), "{alone:?}");
     Tree::plant(bus.root()).unwrap();
-    std::fs::create_dir_all(bus.directory.path().join("etc/scherzo")).unwrap();
-    std::fs::write(bus.directory.path().join("etc/scherzo/scherzo.toml"), "speed = 1\n").unwrap();
+    std::fs::create_dir_all(bus.0.directory().join("etc/scherzo")).unwrap();
+    std::fs::write(bus.0.directory().join("etc/scherzo/scherzo.toml"), "speed = 1\n").unwrap();
     bus.serve(own_uid()).await;
     let told = bus.ctl(&["doctor", "--json"]).await;
     let document: Value = serde_json::from_str(&told.text).unwrap();
@@ -301,7 +266,7 @@ async fn rules_for_applications_are_kept() {
 async fn applications_decide_the_mode_while_they_run() {
     let bus = Bus::start();
     Tree::plant(bus.root()).unwrap();
-    let slice = bus.directory.path().join("app.slice");
+    let slice = bus.0.directory().join("app.slice");
     let unit = |name: &str| slice.join(name);
     std::fs::create_dir_all(unit("app-org.example.Game-1.scope")).unwrap();
     bus.ctl(&["applications", "set", "org.example.Game", "fifo"]).await.plainly();

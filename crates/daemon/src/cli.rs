@@ -82,7 +82,8 @@ async fn serve_really() -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
     let bus = Builder::system().build().await.context("cannot reach the system bus; is dbus running?")?;
     follow_uevents(inputs.clone());
-    let engine = Real::new(installed_path(), inputs.clone());
+    let path = installed_path().context("cannot find out where this program is installed")?;
+    let engine = Real::new(path, inputs.clone());
     serve(Parts { root: Root::default(), engine, bus, inputs }, inbox, Polkit { trusted_uid: Some(0) }).await
 }
 
@@ -174,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    const MANUAL: &str = include_str!("../../../data/scherzod.8");
+    const MANUAL: &str = include_str!("../../../data/scherzod.8.in");
 
     #[test]
     fn the_manual_names_every_option_and_exit_code() {

@@ -82,6 +82,7 @@ impl Pages {
         self.add_cpus(&mut stats);
         self.add_waits(&mut stats);
         self.add_process(root, &mut stats);
+        stats.health = health(&stats);
         stats
     }
 
@@ -92,6 +93,7 @@ impl Pages {
         let gauge = |word: &AtomicI64| word.load(Relaxed).max(0) as u64;
         stats.nr_online_cpus = read(&page.nr_online_cpus);
         stats.nr_running = gauge(&page.nr_running);
+        stats.nr_waiting = gauge(&page.nr_waiting);
         stats.nr_custody = gauge(&page.nr_custody);
         stats.nr_tasks = gauge(&page.nr_tasks);
         stats.nr_loops = read(&page.nr_loops);
@@ -145,5 +147,40 @@ impl Pages {
         stats.process_resident_bytes = process.resident_bytes;
         stats.process_cpu_ns = process.cpu_ns;
         stats.process_nr_page_faults = process.nr_minor_faults + process.nr_major_faults;
+    }
+}
+
+/// Whatever costs order or time and never happens on a healthy system, as the ancestors sum it.
+fn health(stats: &Stats) -> u64 {
+    let congested = stats.nr_congested + stats.nr_overflow + stats.nr_pool_overflow;
+    stats.nr_page_faults + stats.nr_heap_ops + congested + stats.nr_failed + stats.nr_bad_records
+}
+
+/// The counters of a scheduler that has ended, in one line for the log.
+#[must_use]
+pub fn farewell(stats: &Stats) -> String {
+    let counters = Stats::KEYS.iter().filter(|key| key.starts_with("nr_") || **key == "health");
+    let counted = counters.filter_map(|key| Some((key, stats.get(key).filter(|count| *count > 0)?)));
+    let words: Vec<_> = counted.map(|(key, count)| format!("{key}={count}")).collect();
+    let seconds = stats.uptime_ns / 1_000_000_000;
+    format!("it ran for {seconds} s, its engine for {} ms: {}", stats.engine_cpu_ns / 1_000_000, words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_sums_what_should_not_happen() {
+        let well = Stats { nr_user: 7, nr_swept: 1, ..Stats::default() };
+        assert_eq!(health(&well), 0);
+        let ill = Stats { nr_page_faults: 1, nr_congested: 10, nr_failed: 100, nr_bad_records: 1000, ..well };
+        assert_eq!(health(&ill), 1111);
+    }
+
+    #[test]
+    fn a_farewell_tells_what_happened_and_not_what_did_not() {
+        let stats = Stats { uptime_ns: 61_000_000_000, engine_cpu_ns: 5_000_000, nr_user: 7, ..Stats::default() };
+        assert_eq!(farewell(&stats), "it ran for 61 s, its engine for 5 ms: nr_user=7");
     }
 }

@@ -131,6 +131,7 @@ pub const ALL: &[Setting] = &[
     option("partial", |all| &mut all.tunables.fixed.partial),
     option("per_node_idle", |all| &mut all.tunables.fixed.per_node_idle),
     number("watchdog_s", 1, 30, |all| &mut all.tunables.fixed.watchdog_s),
+    option("minimal_policy", |all| &mut all.tunables.fixed.minimal_policy),
     mode("default_mode", |all| &mut all.rules.default_mode),
     mode("battery_mode", |all| &mut all.rules.battery_mode),
     flag("choice_ends_with_source", |all| &mut all.rules.choice_ends_with_source),

@@ -25,7 +25,7 @@ use crate::core::{
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
-use crate::sample::Pages;
+use crate::sample::{Pages, farewell};
 use crate::settings::{Setting, Value};
 use crate::store::Store;
 
@@ -209,6 +209,9 @@ impl<E: Engine> Shell<E> {
                 if let Some(pages) = pages {
                     self.pages = Some((pages, Instant::now()));
                 }
+                if matches!(event, EngineEvent::Exited { .. } | EngineEvent::HungUp | EngineEvent::Gone(_)) {
+                    self.tell_last_counters();
+                }
                 self.happen(Event::Engine { run, event }).await;
             }
             Input::KernelChanged => self.read_kernel().await,
@@ -342,6 +345,14 @@ impl<E: Engine> Shell<E> {
         if let Some(reply) = self.replies.remove(&id) {
             // A client that has left does not mind.
             let _ = reply.send(answer);
+        }
+    }
+
+    /// The counters of a scheduler end with it, so they are written down once more.
+    fn tell_last_counters(&mut self) {
+        if let Some(stats) = self.stats() {
+            info!("the scheduler has ended: {}", farewell(&stats));
+            self.pages = None;
         }
     }
 

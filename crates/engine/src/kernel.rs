@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use scherzo_host::Topology;
 use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
@@ -18,7 +19,7 @@ use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_report};
 
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::core::publish_limits;
-use crate::topology::Domains;
+use crate::topology;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -126,9 +127,9 @@ impl Pages {
 impl<'obj> Loaded<'obj> {
     /// Opens, sizes, verifies and maps. This is the slow part, and the last that allocates much.
     pub fn new(object: &'obj mut MaybeUninit<OpenObject>, settings: &LoadSettings) -> Result<Self, LoadError> {
-        let domains = Domains::detect()?;
+        let topology = topology::detect()?;
         let mut open = open_skeleton(object)?;
-        size_maps(&mut open, &domains)?;
+        size_maps(&mut open, &topology)?;
         choose_preemption_notice(&mut open)?;
         choose_fixed_options(&mut open, settings)?;
         let skel = load_skeleton(open)?;
@@ -137,18 +138,19 @@ impl<'obj> Loaded<'obj> {
         let slots =
             Mapping::read_write(skel.maps.slots.as_fd(), NR_SLOTS as usize).context("cannot map the slot table")?;
         let pages = Rc::new(Pages { control, slots });
-        let loaded = Self { skel, pages, nr_cpus: domains.llc_of_cpu.len() as u32 };
-        loaded.write_domains(&domains)?;
+        let loaded = Self { skel, pages, nr_cpus: topology.domain_of_cpu.len() as u32 };
+        loaded.write_domains(&topology)?;
         loaded.write_limits(settings);
         Ok(loaded)
     }
 
-    fn write_domains(&self, domains: &Domains) -> Result<()> {
-        // The map holds `struct cpu_ctx`: three words, then the domain.
+    fn write_domains(&self, topology: &Topology) -> Result<()> {
+        // The map holds `struct cpu_ctx`: three words, then the domain, then whether it is known.
         const LLC_OFFSET: usize = 24;
         let mut value = vec![0; self.skel.maps.cpu_ctxs.value_size() as usize];
-        for (cpu, llc) in (0_u32..).zip(&domains.llc_of_cpu) {
-            value[LLC_OFFSET..LLC_OFFSET + 4].copy_from_slice(&llc.to_ne_bytes());
+        for (cpu, domain) in (0_u32..).zip(&topology.domain_of_cpu) {
+            value[LLC_OFFSET..LLC_OFFSET + 4].copy_from_slice(&domain.unwrap_or(0).to_ne_bytes());
+            value[LLC_OFFSET + 4..LLC_OFFSET + 8].copy_from_slice(&u32::from(domain.is_some()).to_ne_bytes());
             self.skel
                 .maps
                 .cpu_ctxs
@@ -307,15 +309,15 @@ fn load_skeleton(mut open: OpenBpfSkel<'_>) -> Result<BpfSkel<'_>> {
     scx_ops_load!(open, scherzo_ops, uei)
 }
 
-fn size_maps(open: &mut OpenBpfSkel<'_>, domains: &Domains) -> Result<()> {
-    let nr_cpus = domains.llc_of_cpu.len() as u32;
+fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
+    let nr_cpus = topology.domain_of_cpu.len() as u32;
     open.maps.cpu_stats.set_max_entries(nr_cpus)?;
     open.maps.cpu_ctxs.set_max_entries(nr_cpus)?;
-    open.maps.llc_ctxs.set_max_entries(domains.nr_llcs)?;
+    open.maps.llc_ctxs.set_max_entries(topology.nr_domains)?;
     let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
     rodata.engine_pid = std::process::id();
     rodata.nr_cpu_slots = nr_cpus;
-    rodata.nr_llcs = domains.nr_llcs;
+    rodata.nr_llcs = topology.nr_domains;
     Ok(())
 }
 

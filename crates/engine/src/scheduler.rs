@@ -116,13 +116,20 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     /// Schedules until asked to stop, or until the kernel has taken the scheduler away.
     pub fn run(&self) -> Outcome {
         let baseline = Baseline::take();
+        let outcome = self.schedule(&baseline);
+        // For whoever reads the counters once more.
+        baseline.publish(self.page());
+        outcome
+    }
+
+    fn schedule(&self, baseline: &Baseline) -> Outcome {
         let mut ready = Ready { socket: true, signal: false };
         loop {
             let nr_decided = self.turn();
             if self.page().exited.load(Relaxed) != 0 {
                 return Outcome::Ejected;
             }
-            if ready.signal || (ready.socket && self.answer_daemon(&baseline) == Request::Stop) {
+            if ready.signal || (ready.socket && self.answer_daemon(baseline) == Request::Stop) {
                 return Outcome::Asked;
             }
             self.answer_notice();

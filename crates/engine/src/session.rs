@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::OpenObject;
-use scherzo_policy::{Limits, Scherzo};
+use scherzo_policy::{FifoPolicy, Limits, Policy, Scherzo};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
@@ -15,6 +15,7 @@ use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine
 use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded};
 use crate::memory::{self, CompactionOff};
+use crate::privileges;
 use crate::scheduler::{Outcome, Scheduler};
 use crate::signal;
 
@@ -59,31 +60,42 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings) -> Result<Exit, LoadError
     for _ in 0..MAX_ATTEMPTS {
         let mut object = MaybeUninit::<OpenObject>::uninit();
         let mut loaded = Loaded::new(&mut object, settings)?;
-        let scheduler = build(socket, &signals, settings, &loaded)?;
-        memory::lock_all()?;
-        loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
-        let Some(link) = loaded.attach()? else { continue };
-        announce(socket, &loaded, started)?;
-        let outcome = scheduler.run();
-        // Destroying the link returns once the kernel is back on its own scheduler.
-        drop(link);
-        let exit = loaded.exit_reason();
-        return Ok(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit });
+        let own = policy_settings(settings);
+        let ended = if settings.fixed.minimal_policy {
+            attach(socket, &signals, &mut loaded, started, FifoPolicy::new(NR_SLOTS, own))?
+        } else {
+            let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
+            let policy = Scherzo::new(limits, own, loaded.nr_cpus());
+            attach(socket, &signals, &mut loaded, started, policy)?
+        };
+        if let Some(exit) = ended {
+            return Ok(exit);
+        }
     }
     let cause = anyhow!("CPUs kept coming or going while the scheduler was loaded: try again");
     Err(LoadError { kind: FailKind::Other, cause })
 }
 
-/// Everything that allocates, before attaching.
-fn build<'a>(
-    socket: &'a OwnedFd,
+/// Schedules by this policy until the end. All that allocates comes before attaching. `None` if the kernel refused because
+/// CPUs came or went meanwhile.
+fn attach<P: Policy + 'static>(
+    socket: &OwnedFd,
     signals: &OwnedFd,
-    settings: &LoadSettings,
-    loaded: &Loaded<'_>,
-) -> Result<Scheduler<'a, Scherzo>> {
-    let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-    let policy = Scherzo::new(limits, policy_settings(settings), loaded.nr_cpus());
-    Scheduler::new(loaded, socket, signals, policy)
+    loaded: &mut Loaded<'_>,
+    started: Instant,
+    policy: P,
+) -> Result<Option<Exit>, LoadError> {
+    let scheduler = Scheduler::new(loaded, socket, signals, policy)?;
+    memory::lock_all()?;
+    loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
+    let Some(link) = loaded.attach()? else { return Ok(None) };
+    privileges::drop_all()?;
+    announce(socket, loaded, started)?;
+    let outcome = scheduler.run();
+    // Destroying the link returns once the kernel is back on its own scheduler.
+    drop(link);
+    let exit = loaded.exit_reason();
+    Ok(Some(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit }))
 }
 
 fn announce(socket: &OwnedFd, loaded: &Loaded<'_>, started: Instant) -> Result<()> {

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use crate::btf::malformed_kfuncs;
 use crate::{Phase, Root, SchedExt, kernel};
@@ -86,16 +87,10 @@ const POWER_DAEMONS: [&str; 5] = [
     "com.system76.PowerDaemon.service",
 ];
 /// Capabilities that the service needs, with their numbers in `linux/capability.h`.
-const CAPABILITIES: [(&str, u32); 5] =
-    [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_NICE", 23), ("CAP_IPC_LOCK", 14), ("CAP_SYS_RESOURCE", 24)];
+const CAPABILITIES: [(&str, u32); 3] = [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_IPC_LOCK", 14)];
 /// Files that nobody but root may change.
-const PROTECTED: [&str; 5] = [
-    "etc/scherzo",
-    "etc/scherzo/scherzo.toml",
-    "etc/scherzo/scherzo.toml.d",
-    "var/lib/scherzo",
-    "usr/libexec/scherzo-engine",
-];
+const PROTECTED: [&str; 4] =
+    ["etc/scherzo", "etc/scherzo/scherzo.toml", "etc/scherzo/scherzo.toml.d", "var/lib/scherzo"];
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Checks the host.
@@ -255,8 +250,10 @@ fn power_daemons(root: &Root) -> Finding {
 
 fn files(root: &Root) -> Finding {
     const ID: &str = "files";
-    let is_open = |path: &&str| fs::metadata(root.path(path)).is_ok_and(|about| about.mode() & WRITABLE_BY_OTHERS != 0);
-    let open: Vec<_> = PROTECTED.into_iter().filter(is_open).map(|path| format!("/{path}")).collect();
+    let paths = PROTECTED.into_iter().map(PathBuf::from).chain(engine(root));
+    let is_open =
+        |path: &PathBuf| fs::metadata(root.path(path)).is_ok_and(|about| about.mode() & WRITABLE_BY_OTHERS != 0);
+    let open: Vec<_> = paths.filter(is_open).map(|path| format!("/{}", path.display())).collect();
     if open.is_empty() {
         Finding::new(ID, Severity::Good, gettext_noop("Nobody but their owner may change Scherzo's files."))
     } else {
@@ -264,6 +261,12 @@ fn files(root: &Root) -> Finding {
         let text = gettext_noop("Other users may change Scherzo's files. `sudo chmod go-w {files}` stops that.");
         Finding::new(ID, Severity::Warning, text).with("files", open)
     }
+}
+
+/// The engine, which lies beside the service if this program is that.
+fn engine(root: &Root) -> Option<PathBuf> {
+    let program = fs::read_link(root.path("proc/self/exe")).ok()?;
+    Some(program.with_file_name("scherzo-engine").strip_prefix("/").ok()?.to_owned())
 }
 
 fn capabilities(root: &Root) -> Option<Finding> {

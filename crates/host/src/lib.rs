@@ -12,6 +12,7 @@ mod root;
 mod sched_ext;
 mod stat;
 mod sysctl;
+mod topology;
 
 pub use diagnosis::{Finding, Severity, diagnose, diagnose_self};
 pub use error::Error;
@@ -21,3 +22,4 @@ pub use root::Root;
 pub use sched_ext::{Phase, SchedExt};
 pub use stat::idle_ns;
 pub use sysctl::{compact_unevictable, set_compact_unevictable};
+pub use topology::{Topology, topology};

@@ -26,7 +26,7 @@ pub fn init() {
     #[allow(unsafe_code)]
     let locale = unsafe { gettextrs::setlocale(LocaleCategory::LcAll, "") };
     let bound = locale.is_some()
-        && gettextrs::bindtextdomain(DOMAIN, prefix().join("share/locale")).is_ok()
+        && gettextrs::bindtextdomain(DOMAIN, data_dir().join("locale")).is_ok()
         && gettextrs::bind_textdomain_codeset(DOMAIN, "UTF-8").is_ok()
         && gettextrs::textdomain(DOMAIN).is_ok();
     if bound {
@@ -46,12 +46,13 @@ fn is_single_threaded() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
-/// What this program is installed below, such as `/usr`: its catalogues are in `share/locale` there, its icons in
-/// `share/icons`.
+/// Where catalogues and icons are, in `locale` and `icons`: `SCHERZO_DATADIR` if it was set when this was built, for those
+/// who move it, else beside the directory of this program, such as `/usr/share`.
 #[must_use]
-pub fn prefix() -> PathBuf {
-    let program = std::env::current_exe().unwrap_or_default();
-    program.ancestors().nth(2).map_or_else(|| "/usr".into(), PathBuf::from)
+pub fn data_dir() -> PathBuf {
+    let built_for = option_env!("SCHERZO_DATADIR").map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.ancestors().nth(2)?.join("share"));
+    built_for.or_else(beside).unwrap_or_else(|| "/usr/share".into())
 }
 
 /// A (translated) message with its arguments in place: `fill(&gettext("Cannot run {program}."), &[("program", &name)])`.

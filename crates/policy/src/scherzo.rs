@@ -44,6 +44,9 @@ use crate::underuse::UnderUse;
 /// How many base slices of a task's habitual burst count against it.
 const MAX_BURST_SLICES: u64 = 2;
 
+/// In low-power mode a habitual burst of one part in this many of the base slice makes a task background work.
+const LOW_POWER_BURST_PARTS: u64 = 2;
+
 /// The virtual clock goes one part in this many of the way to the virtual runtime of each task decided. All the way
 /// would let one light task, whose virtual time flies, push everyone else to the edge of what lag may be.
 const VIRTUAL_CLOCK_INERTIA: u64 = 4;
@@ -135,7 +138,11 @@ impl Scherzo {
     fn classify(&mut self, facts: &TaskFacts, sighting: Sighting) -> Class {
         let tempo = &mut self.tasks[facts.slot.index()].tempo;
         tempo.sample(sighting, self.settings.sample_interval_ns, &mut self.threshold);
-        tempo.class_now(facts.burst_ns, self.settings.base_slice_ns)
+        let class = tempo.class_now(facts.burst_ns, self.settings.base_slice_ns);
+        // Who computes long between sleeps is worth no CPU that sleeps.
+        let long_ns = self.settings.base_slice_ns / LOW_POWER_BURST_PARTS;
+        let packs = self.settings.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
+        if packs { Class::Batch } else { class }
     }
 
     /// Charges what the task has run since it was last seen and returns its lag: how far it is ahead of its share.

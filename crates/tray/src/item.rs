@@ -2,6 +2,7 @@
 
 use ksni::menu::{CheckmarkItem, RadioGroup, RadioItem, StandardItem};
 use ksni::{Category, MenuItem, Status, ToolTip, Tray};
+use scherzo_api::autostart::Autostart;
 use scherzo_api::types::RequestedMode;
 use scherzo_i18n::gettext;
 use tokio::sync::mpsc::UnboundedSender;
@@ -13,13 +14,23 @@ use crate::view::{Action, View};
 pub struct Item {
     /// What is shown.
     pub view: View,
+    autostart: Option<Autostart>,
+    /// As last looked at; `None` where nothing can start at login.
+    starts_at_login: Option<bool>,
     actions: UnboundedSender<Action>,
 }
 
 impl Item {
     /// Shows `view`, sends what is clicked.
-    pub fn new(view: View, actions: UnboundedSender<Action>) -> Self {
-        Self { view, actions }
+    pub fn new(view: View, autostart: Option<Autostart>, actions: UnboundedSender<Action>) -> Self {
+        let mut item = Self { view, autostart, starts_at_login: None, actions };
+        item.look_at_autostart();
+        item
+    }
+
+    /// Looks whether it starts at login: others write that file too.
+    pub fn look_at_autostart(&mut self) {
+        self.starts_at_login = self.autostart.as_ref().map(Autostart::is_on);
     }
 
     fn send(&self, action: Action) {
@@ -57,7 +68,12 @@ impl Item {
 
     fn preemption(&self) -> MenuItem<Self> {
         let preemption = self.view.choices.as_ref().map(|choices| choices.preemption);
-        check(&gettext("Preemption"), preemption, Action::Preemption)
+        check(&gettext("Interrupt Background Work"), preemption, Action::Preemption)
+    }
+
+    fn autostart(&self) -> MenuItem<Self> {
+        // Translators: a switch, in the menu of the icon in the panel, about that icon.
+        check(&gettext("Show After Login"), self.starts_at_login, Action::Autostart)
     }
 
     fn enabled(&self) -> MenuItem<Self> {
@@ -124,7 +140,7 @@ impl Tray for Item {
 
     /// Where the icons are if this is not installed with the system.
     fn icon_theme_path(&self) -> String {
-        let icons = scherzo_i18n::prefix().join("share/icons");
+        let icons = scherzo_i18n::data_dir().join("icons");
         if icons.starts_with("/usr") || !icons.is_dir() { String::new() } else { icons.display().to_string() }
     }
 
@@ -141,6 +157,10 @@ impl Tray for Item {
         self.send(open_app());
     }
 
+    fn menu_about_to_show(&mut self) {
+        self.look_at_autostart();
+    }
+
     fn menu(&self) -> Vec<MenuItem<Self>> {
         vec![
             self.headline(),
@@ -151,6 +171,7 @@ impl Tray for Item {
             self.enabled(),
             MenuItem::Separator,
             button(&gettext("Open Scherzo"), open_app),
+            self.autostart(),
             button(&gettext("Remove From Panel"), || Action::Quit),
         ]
     }
@@ -174,7 +195,7 @@ mod tests {
         let mut state = ClientState::default();
         state.apply(Event::Properties(Box::new(service)));
         let (actions, chosen) = unbounded_channel();
-        (Item::new(View::of(&state), actions), chosen)
+        (Item::new(View::of(&state), None, actions), chosen)
     }
 
     fn modes(item: &Item) -> RadioGroup<Item> {
@@ -207,7 +228,7 @@ mod tests {
 
     #[test]
     fn without_a_service_only_opening_and_quitting_are_left() {
-        let item = Item::new(View::of(&ClientState::default()), unbounded_channel().0);
+        let item = Item::new(View::of(&ClientState::default()), None, unbounded_channel().0);
         assert!(modes(&item).options.iter().all(|option| !option.enabled));
         let MenuItem::Checkmark(enabled) = item.enabled() else { panic!("not a switch") };
         assert!(!enabled.enabled);

@@ -5,6 +5,7 @@
 //! the service (on the client's own thread) and the session bus, and begins anew when the latter is lost.
 
 mod item;
+mod remote;
 mod session;
 mod view;
 
@@ -16,6 +17,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use ksni::TrayMethods;
 use scherzo_api::Error;
+use scherzo_api::autostart::Autostart;
 use scherzo_api::client::{Bus, Client, ClientState};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -28,11 +30,16 @@ use view::{Action, View};
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Show Scherzo in the panel.
+const AFTER_HELP: &str = "\
+It stays until \"Remove From Panel\" is chosen in its menu; \"Show After Login\" makes it return by itself.
+Desktops without a tray do not show it: there is the app, scherzo, and for GNOME a toggle in the quick settings,
+which the app's preferences turn on.";
+
+/// An icon in the panel that shows what the Scherzo scheduler does, with a menu to turn it on and choose its mode.
 #[derive(Debug, Parser)]
-#[command(name = "scherzo-tray", version)]
+#[command(name = "scherzo-tray", version, after_help = AFTER_HELP)]
 struct Options {
-    /// Look for the service on the session bus, where `scherzod --simulate` serves
+    /// For developers: use the session bus, where `scherzod --simulate` serves
     #[arg(long)]
     session: bool,
 }
@@ -76,11 +83,12 @@ enum End {
 async fn stay(client: Arc<Client>, mut states: watch::Receiver<ClientState>) -> Result<()> {
     let mut wait = RETRY;
     let mut nr_exits_told = 0;
+    let mut actions = mpsc::unbounded_channel();
     loop {
-        match Session::connect().await {
+        match Session::connect(actions.0.clone()).await {
             Ok(Some(session)) => {
                 wait = RETRY;
-                if let End::Quit = show(&client, &mut states, &session, &mut nr_exits_told).await? {
+                if let End::Quit = show(&client, &mut states, &session, &mut actions, &mut nr_exits_told).await? {
                     return Ok(());
                 }
             }
@@ -97,11 +105,12 @@ async fn show(
     client: &Arc<Client>,
     states: &mut watch::Receiver<ClientState>,
     session: &Session,
+    (actions, chosen): &mut (mpsc::UnboundedSender<Action>, mpsc::UnboundedReceiver<Action>),
     nr_exits_told: &mut u64,
 ) -> Result<End> {
-    let (actions, mut chosen) = mpsc::unbounded_channel();
     let (problems, mut failed) = mpsc::unbounded_channel();
-    let item = Item::new(View::of(&states.borrow_and_update()), actions);
+    let autostart = Autostart::of_this_person(&scherzo_i18n::data_dir());
+    let item = Item::new(View::of(&states.borrow_and_update()), autostart.clone(), actions.clone());
     let Ok(tray) = item.assume_sni_available(true).spawn().await else { return Ok(End::BusLost) };
     let end = loop {
         tokio::select! {
@@ -114,6 +123,12 @@ async fn show(
             Some(action) = chosen.recv() => match action {
                 Action::Quit => break End::Quit,
                 Action::OpenApp(token) => session.open_app(token).await,
+                Action::Autostart(on) => {
+                    if let Some(Err(problem)) = autostart.as_ref().map(|autostart| autostart.set(on)) {
+                        session.tell(&view::failure(&problem)).await;
+                    }
+                    tray.update(Item::look_at_autostart).await;
+                }
                 action => drop(tokio::spawn(act(Arc::clone(client), action, problems.clone()))),
             },
             Some(problem) = failed.recv() => session.tell(&view::refusal(&problem)).await,
@@ -142,7 +157,7 @@ async fn act(client: Arc<Client>, action: Action, problems: mpsc::UnboundedSende
         Action::Mode(mode) => client.set_mode(mode).await,
         Action::Preemption(on) => client.set_preemption(on).await,
         Action::Enabled(on) => client.set_enabled(on).await,
-        Action::OpenApp(_) | Action::Quit => Ok(()),
+        Action::OpenApp(_) | Action::Autostart(_) | Action::Quit => Ok(()),
     };
     if let Err(problem) = done {
         // Nobody is interested any more if the panel has gone meanwhile.

@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::process::Command;
 
+use tokio::sync::mpsc::UnboundedSender;
 use zbus::connection::Builder;
 use zbus::fdo::{DBusProxy, RequestNameFlags};
 use zbus::names::BusName;
 use zbus::{Connection, Variant};
 
-use crate::view::Notice;
+use crate::remote::Remote;
+use crate::view::{Action, Notice};
 
 /// Held by the one that is in the panel.
 const OWN_NAME: &str = "org.scherzo.Tray";
+const OWN_PATH: &str = "/org/scherzo/Tray";
 /// Held by the one program of a session that tells people of an ejected scheduler: whoever came first.
 const NOTIFIER_NAME: &str = "org.scherzo.Notifier";
 /// The app.
@@ -50,9 +53,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects; `None` if another one is in the panel already.
-    pub async fn connect() -> zbus::Result<Option<Self>> {
-        let bus = Builder::session().build().await?;
+    /// Connects; `None` if another one is in the panel already. What others ask for by its name becomes `actions`.
+    pub async fn connect(actions: UnboundedSender<Action>) -> zbus::Result<Option<Self>> {
+        let bus = Builder::session().serve_at(OWN_PATH, Remote::new(actions)).build().await?;
         match bus.request_name_with_flags(OWN_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
             Ok(_) => {}
             Err(zbus::Error::NameTaken) => return Ok(None),

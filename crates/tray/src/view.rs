@@ -17,6 +17,8 @@ pub enum Action {
     Enabled(bool),
     /// The app; with the click's token, which lets its window come to the front.
     OpenApp(Option<String>),
+    /// Start at login, or not.
+    Autostart(bool),
     /// Leave the panel.
     Quit,
 }
@@ -166,6 +168,12 @@ pub fn refusal(problem: &Error) -> Notice {
         known(&problem.to_string())
     };
     Notice { title: gettext("Nothing Was Changed"), text }
+}
+
+/// A file could not be written.
+#[must_use]
+pub fn failure(problem: &std::io::Error) -> Notice {
+    Notice { title: gettext("Nothing Was Changed"), text: problem.to_string() }
 }
 
 #[cfg(test)]

@@ -6,18 +6,18 @@
 
 mod support;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use support::{App, Bus, Daemon, Menu, Panel, eventually};
+use support::{App, Bus, Daemon, Menu, Panel, RemoteProxy, Scene, eventually};
+
+/// What preemption is called for people.
+const PREEMPTION: &str = "Interrupt Background Work";
 
 #[tokio::test]
 async fn the_menu_shows_the_service_and_switches_it() {
-    let bus = Bus::start("one");
-    let _daemon = Daemon::start(&bus);
-    let panel = Panel::start(&bus).await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
-    menu.wait_for("Turned off").await;
+    let (scene, _daemon) = Scene::served().await;
+    let menu = &scene.menu;
     assert!(menu.layout().await > 8, "all entries are in the layout");
 
     menu.click("Use Scherzo").await;
@@ -34,9 +34,9 @@ async fn the_menu_shows_the_service_and_switches_it() {
     assert!(!menu.is_ticked("Automatic").await && !menu.is_ticked("Interactive").await);
     assert_eq!(menu.icon().await, "scherzo-low-power-symbolic");
 
-    let before = menu.is_ticked("Preemption").await;
-    menu.click("Preemption").await;
-    menu.wait_until("preemption", async || menu.is_ticked("Preemption").await != before).await;
+    let before = menu.is_ticked(PREEMPTION).await;
+    menu.click(PREEMPTION).await;
+    menu.wait_until("preemption", async || menu.is_ticked(PREEMPTION).await != before).await;
 
     menu.click("Automatic").await;
     menu.wait_until("automatic", async || menu.is_ticked("Automatic (Interactive)").await).await;
@@ -47,12 +47,8 @@ async fn the_menu_shows_the_service_and_switches_it() {
 
 #[tokio::test]
 async fn changes_from_outside_are_followed() {
-    let bus = Bus::start("two");
-    let _daemon = Daemon::start(&bus);
-    let panel = Panel::start(&bus).await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
-    let scheduler = bus.scheduler().await;
+    let (scene, _daemon) = Scene::served().await;
+    let (menu, scheduler) = (&scene.menu, scene.bus.scheduler().await);
     scheduler.set_enabled(true).await.unwrap();
     menu.wait_for("Interactive").await;
     scheduler.set_mode("fifo").await.unwrap();
@@ -63,7 +59,7 @@ async fn changes_from_outside_are_followed() {
 
 #[tokio::test]
 async fn a_watcher_that_comes_late_or_anew_gets_the_item() {
-    let bus = Bus::start("three");
+    let bus = Bus::start();
     let _daemon = Daemon::start(&bus);
     let _tray = bus.tray();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -76,14 +72,12 @@ async fn a_watcher_that_comes_late_or_anew_gets_the_item() {
 
 #[tokio::test]
 async fn a_service_that_goes_and_returns_is_followed() {
-    let bus = Bus::start("four");
-    let panel = Panel::start(&bus).await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
+    let scene = Scene::bare().await;
+    let menu = &scene.menu;
     menu.wait_for("The service is not installed").await;
     assert!(!menu.is_usable("Low Power").await && !menu.is_usable("Use Scherzo").await);
     for _ in 0..2 {
-        let daemon = Daemon::start(&bus);
+        let daemon = Daemon::start(&scene.bus);
         menu.wait_until("choices", async || menu.is_usable("Low Power").await).await;
         daemon.end();
         menu.wait_for("The service is not installed").await;
@@ -92,19 +86,12 @@ async fn a_service_that_goes_and_returns_is_followed() {
 
 #[tokio::test]
 async fn an_ejection_is_told_once_and_refusals_are_told() {
-    let bus = Bus::start("five");
-    let daemon = Daemon::start(&bus);
-    let panel = Panel::start(&bus).await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
-    menu.wait_for("Turned off").await;
-    menu.click("Use Scherzo").await;
-    menu.wait_for("Interactive").await;
+    let (scene, daemon) = Scene::running().await;
     daemon.tree().unload().unwrap();
-    eventually("a notice", async || !panel.notices().is_empty()).await;
+    eventually("a notice", async || !scene.panel.notices().is_empty()).await;
     // Time for a second one, which must not come.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let notices = panel.notices();
+    let notices = scene.panel.notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert_eq!(notices[0].0, "Scherzo Stopped Working");
     assert!(notices[0].1.ends_with("The kernel's own scheduler runs."), "{notices:?}");
@@ -112,28 +99,20 @@ async fn an_ejection_is_told_once_and_refusals_are_told() {
 
 #[tokio::test]
 async fn another_notifier_tells_instead() {
-    let bus = Bus::start("six");
-    let daemon = Daemon::start(&bus);
-    let panel = Panel::start(&bus).await;
+    let bus = Bus::start();
     let _first = bus.own("org.scherzo.Notifier").await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
-    menu.wait_for("Turned off").await;
-    menu.click("Use Scherzo").await;
-    menu.wait_for("Interactive").await;
+    let (scene, daemon) = Scene::running_on(bus).await;
+    let menu = &scene.menu;
     daemon.tree().unload().unwrap();
     menu.wait_until("the end", async || menu.icon().await != "scherzo-interactive-symbolic").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(panel.notices(), []);
+    assert_eq!(scene.panel.notices(), []);
 }
 
 #[tokio::test]
 async fn the_app_is_opened_through_the_bus() {
-    let bus = Bus::start("seven");
-    let panel = Panel::start(&bus).await;
-    let app = App::start(&bus).await;
-    let _tray = bus.tray();
-    let menu = Menu::of(&panel).await;
+    let scene = Scene::bare().await;
+    let (menu, app) = (&scene.menu, App::start(&scene.bus).await);
     menu.click("Open Scherzo").await;
     eventually("the app was activated", async || app.nr_activations() == 1).await;
     menu.activate().await;
@@ -142,25 +121,38 @@ async fn the_app_is_opened_through_the_bus() {
 
 #[tokio::test]
 async fn it_is_there_once_and_leaves_when_told() {
-    let bus = Bus::start("eight");
-    let panel = Panel::start(&bus).await;
-    let mut tray = bus.tray();
-    let menu = Menu::of(&panel).await;
-    let mut second = bus.tray();
+    let mut scene = Scene::bare().await;
+    let mut second = scene.bus.tray();
     assert_eq!(second.wait().await.unwrap().code(), Some(1));
-    menu.click("Remove From Panel").await;
-    assert_eq!(tray.wait().await.unwrap().code(), Some(0));
+    scene.menu.click("Remove From Panel").await;
+    assert_eq!(scene.tray.wait().await.unwrap().code(), Some(0));
 }
 
 #[tokio::test]
 async fn a_restarted_bus_gets_the_item_again() {
-    let mut bus = Bus::start("nine");
-    let tray = bus.tray();
-    let panel = Panel::start(&bus).await;
-    Menu::of(&panel).await.wait_for("The service is not installed").await;
-    bus.restart();
-    let _daemon = Daemon::start(&bus);
-    let panel = Panel::start(&bus).await;
+    let mut scene = Scene::bare().await;
+    scene.menu.wait_for("The service is not installed").await;
+    scene.bus.restart();
+    let _daemon = Daemon::start(&scene.bus);
+    let panel = Panel::start(&scene.bus).await;
     Menu::of(&panel).await.wait_for("Turned off").await;
-    drop(tray);
+}
+
+#[tokio::test]
+async fn a_tray_that_is_not_installed_does_not_start_after_login() {
+    let scene = Scene::bare().await;
+    assert!(!scene.menu.is_ticked("Show After Login").await);
+    scene.menu.click("Show After Login").await;
+    eventually("a notice", async || !scene.panel.notices().is_empty()).await;
+    assert_eq!(scene.panel.notices()[0].0, "Nothing Was Changed");
+    assert!(!scene.menu.is_ticked("Show After Login").await);
+}
+
+#[tokio::test]
+async fn another_program_can_make_it_leave() {
+    let mut scene = Scene::bare().await;
+    let remote = RemoteProxy::new(&scene.bus.connect().await).await.unwrap();
+    assert!(remote.activate_action("dance", vec![], HashMap::new()).await.is_err());
+    remote.activate_action("quit", vec![], HashMap::new()).await.unwrap();
+    assert_eq!(scene.tray.wait().await.unwrap().code(), Some(0));
 }

@@ -3,7 +3,7 @@
 import gi
 
 gi.require_version("Atspi", "2.0")
-from gi.repository import Atspi  # noqa: E402
+from gi.repository import Atspi, GLib  # noqa: E402
 
 from stage import wait_for  # noqa: E402
 
@@ -11,13 +11,21 @@ from stage import wait_for  # noqa: E402
 Atspi.set_timeout(15000, 15000)
 
 
+def unless_gone(ask, instead):
+    """An answer about a node; `instead` where the page has changed meanwhile, and the node is gone."""
+    try:
+        return ask()
+    except GLib.Error:
+        return instead
+
+
 def walk(node):
     """A node and all below it; what has gone meanwhile is left out."""
     if node is None:
         return
     yield node
-    for index in range(node.get_child_count()):
-        yield from walk(node.get_child_at_index(index))
+    for index in range(unless_gone(node.get_child_count, 0)):
+        yield from walk(unless_gone(lambda at=index: node.get_child_at_index(at), None))
 
 
 def application(name):
@@ -43,7 +51,7 @@ def find_all(root, role=None, name=None):
     def matches(node):
         return (role in (None, node.get_role_name())) and (name in (None, node.get_name())) and is_shown(node)
 
-    return [node for node in walk(root) if matches(node)]
+    return [node for node in walk(root) if unless_gone(lambda node=node: matches(node), False)]
 
 
 def find(root, role=None, name=None):
@@ -53,8 +61,11 @@ def find(root, role=None, name=None):
 
 def texts(root):
     """Everything that can be read on the page that is seen."""
-    shown = [node for node in walk(root) if is_shown(node)]
-    return [text for node in shown for text in {node.get_name(), content(node)} if text]
+
+    def of(node):
+        return {node.get_name(), content(node)} if is_shown(node) else set()
+
+    return [text for node in walk(root) for text in unless_gone(lambda node=node: of(node), set()) if text]
 
 
 def content(node):

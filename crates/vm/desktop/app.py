@@ -10,19 +10,41 @@ from x11 import X11
 NAME = "org.scherzo.Scherzo"
 # While pages fade into each other clicks go astray, and buttons that are used otherwise act with a delay.
 LONGEST_TRANSITION_S = 0.3
+# Around windows on a screen without a compositor, which could draw shadows.
+BORDER = 5
+# Until a new page or dialog has come in.
+REST_S = 1.0
+# By so much the coordinates of things on a page and of the window differ at most.
+SHADOW = 12
+# The height of a header, or of a bar at the bottom, with some room.
+BAR = 60
+# What is within a bar never comes clear of it.
+MOST_WHEEL_STEPS = 40
+
+
+def is_cut_off(node, left, right):
+    """Whether a control that is shown reaches out of the window."""
+    if not a11y.is_shown(node) or node.get_role_name() not in ("button", "check box", "radio button", "combo box"):
+        return False
+    x, _, width, _ = a11y.extents(node)
+    return x < left - SHADOW or x + width > right + SHADOW
 
 
 class App:
     """The running app."""
 
-    def __init__(self, width=900, height=760, dark=False, arguments=()):
+    def __init__(self, width=900, height=760, dark=False, top=0, arguments=()):
         # Nothing decorates or places windows here, and nothing else tells which style is wanted.
         os.environ.update(ADW_DEBUG_COLOR_SCHEME="prefer-dark" if dark else "prefer-light", ADW_DISABLE_PORTAL="1")
+        # With the border, what is said here is what there is room for.
+        width, height = width + 2 * BORDER, height + 2 * BORDER
+        self.width = width
+        self.top = top
         self.screen = X11(1000, 900)
         self.process = spawn("/usr/bin/scherzo", *arguments)
         self.root = a11y.application("scherzo")
         self.window = self.screen.window("Scherzo")
-        self.screen.resize(self.window, width, height)
+        self.screen.place(self.window, top, width, height)
         wait_for("the window's size", lambda: abs(a11y.extents(self.frame())[2] - width) < 20)
 
     def frame(self):
@@ -36,10 +58,22 @@ class App:
             time.sleep(LONGEST_TRANSITION_S)
             return before if before == a11y.extents(node) and before[2] > 0 else None
 
+        self.bring_into_view(node)
         x, y, width, height = wait_for(f"{node.get_name()} at rest", rests)
         frame_x, frame_y, _, _ = a11y.extents(self.frame())
         print(f"click on {node.get_role_name()} {node.get_name()!r} at {x}, {y}")
-        self.screen.click(x - frame_x + width / 2, y - frame_y + height / 2)
+        self.screen.click(x - frame_x + width / 2, self.top + y - frame_y + height / 2)
+
+    def bring_into_view(self, node):
+        """Turns the mouse wheel until a control is clear of bars and edges."""
+        _, top, width, height = a11y.extents(self.frame())
+        for _ in range(MOST_WHEEL_STEPS):
+            _, y, _, extent = a11y.extents(node)
+            middle = y - top + extent / 2
+            if BAR <= middle <= height - BAR:
+                return
+            self.screen.click(width / 2, self.top + height / 2, button=5 if middle > height / 2 else 4)
+            time.sleep(0.05)
 
     def use(self, name, role=None):
         """Uses a control by its action, or, where it has none, with the mouse."""
@@ -73,6 +107,20 @@ class App:
     def expect_text(self, text):
         """Comes into sight."""
         wait_for(f"the text {text!r}", lambda: self.shows(text))
+
+    def expect_gone(self, text):
+        """Goes out of sight."""
+        wait_for(f"the end of {text!r}", lambda: not self.shows(text))
+
+    def look(self, name):
+        """A picture of the page that is seen, at rest, for people to look at; and that nothing is cut off."""
+        time.sleep(REST_S)
+        self.screen.picture(f"app-{name}", self.window)
+        left, _, width, _ = a11y.extents(self.frame())
+        expect(f"width of {name}", width, self.width)
+        right = left + width
+        outside = [(node.get_name(), a11y.extents(node)) for node in a11y.walk(self.root) if is_cut_off(node, left, right)]
+        expect(f"what is cut off in {name}", outside, [])
 
     def expect_running(self):
         """It has neither ended nor crashed."""

@@ -43,6 +43,17 @@ for mode, title in MODES:
     stage.wait_until("RequestedMode", mode)
     before = mode
 
+# Only the last choice can be taken back, however quickly they follow each other.
+for title in ["Interactive", "Low Power"]:
+    app.use(title, "radio button")
+    wait_for(f"{title} is chosen", lambda: app.is_on(title))
+app.expect_text("Mode: Low Power")
+app.expect_gone("Mode: Interactive")
+app.use("Undo", "button")
+stage.wait_until("RequestedMode", "interactive")
+app.use("Automatic", "radio button")
+stage.wait_until("RequestedMode", "auto")
+
 # Switches, there and back.
 value = stage.get("Preemption")
 for wanted in [not value, value]:
@@ -71,9 +82,11 @@ app.use("Release", "button")
 stage.wait_until("Holds", [])
 within_a_second("the hold is gone", lambda: not app.shows("Plays a film"))
 
-# The settings of the automatic mode.
+# The settings of the automatic mode. Without GNOME Shell and a tray neither is offered.
 app.screen.keys("ctrl+comma")
 a11y.find(app.root, "dialog", "Preferences")
+for absent in ["Quick Access", "Toggle in the Quick Settings", "Icon in the Panel"]:
+    expect(f"{absent} is offered", app.shows(absent), False)
 for title, key in SWITCHES.items():
     value = stage.get("Settings")[key]
     for wanted in [not value, value]:

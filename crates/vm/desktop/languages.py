@@ -8,13 +8,13 @@ from stage import Stage, expect, has_owner, spawn, wait_for
 
 # What `scherzoctl preemption` says, and the tray's entry for it.
 LANGUAGES = {
-    "de": ("ein", "Verdrängung"),
-    "es": ("activada", "Apropiación"),
-    "fr": ("activée", "Préemption"),
-    "it": ("attiva", "Prelazione"),
-    "ja": ("オン", "プリエンプション"),
-    "pt_BR": ("ligada", "Preempção"),
-    "zh_CN": ("开", "抢占"),
+    "de": ("ein", "Hintergrundarbeit unterbrechen"),
+    "es": ("activada", "Interrumpir el trabajo en segundo plano"),
+    "fr": ("activée", "Interrompre le travail d’arrière-plan"),
+    "it": ("attiva", "Interrompi il lavoro in secondo piano"),
+    "ja": ("オン", "バックグラウンドの処理を中断する"),
+    "pt_BR": ("ligada", "Interromper o trabalho em segundo plano"),
+    "zh_CN": ("开", "打断后台工作"),
 }
 POLICY = "/usr/share/polkit-1/actions/org.scherzo.Scheduler1.policy"
 

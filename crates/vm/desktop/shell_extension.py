@@ -62,15 +62,15 @@ expect("items", [text for text in MODES if shell.value(f"!!rig.item('{text}')")]
 # Preemption is switched there and back.
 before = stage.get("Preemption")
 for wanted in [not before, before]:
-    shell.choose("Preemption")
+    shell.choose("Interrupt Background Work")
     stage.wait_until("Preemption", wanted)
-wait_for("the switch", lambda: shell.value("rig.item('Preemption').state") == before)
+wait_for("the switch", lambda: shell.value("rig.item('Interrupt Background Work').state") == before)
 
 # What others change shows.
 stage.call("SetMode", "(s)", "fifo")
 within_a_second("a mode chosen elsewhere", lambda: toggle("subtitle") == "FIFO" and checked_items() == ["First Come, First Served"])
 stage.call("SetPreemption", "(b)", not before)
-within_a_second("preemption chosen elsewhere", lambda: shell.value("rig.item('Preemption').state") != before)
+within_a_second("preemption chosen elsewhere", lambda: shell.value("rig.item('Interrupt Background Work').state") != before)
 shell.open_menu()
 shell.picture(f"shell-{shell.major}-menu")
 

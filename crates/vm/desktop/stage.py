@@ -4,6 +4,7 @@ A scenario is a script of its own process namespace: whatever it starts ends wit
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,19 +24,10 @@ NO_AUTO_START = Gio.DBusCallFlags.NO_AUTO_START
 # Longer than anything here takes on a busy machine.
 PATIENCE_S = 90.0
 
-SYSTEM_BUS = """<busconfig>
-  <type>system</type>
-  <servicedir>/tmp/services</servicedir>
-  <listen>unix:tmpdir=/tmp</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow user="*"/><allow own="*"/>
-    <allow send_type="method_call"/><allow send_type="signal"/>
-    <allow send_type="method_return"/><allow send_type="error"/>
-    <allow receive_type="method_call"/><allow receive_type="signal"/>
-    <allow receive_type="method_return"/><allow receive_type="error"/>
-  </policy>
-</busconfig>"""
+# The same that the tests on a private bus have.
+BUS_CONFIG = os.path.join(os.path.dirname(__file__), "bus.conf")
+SERVICES = "/tmp/services"
+ACTIVATION_FILE = f"{SERVICES}/org.scherzo.Scheduler1.service"
 
 
 # Whoever makes the bus start the service leaves a mark. No client may, unless a person asks for it.
@@ -107,16 +99,51 @@ def write(path, text):
     return path
 
 
+class Kernel:
+    """The files of a pretended kernel, which the service reads."""
+
+    def __init__(self, path, has_sched_ext=True):
+        self.path = path
+        write(f"{path}/proc/sys/kernel/osrelease", "6.18.0-simulated\n")
+        write(f"{path}/proc/sys/vm/compact_unevictable_allowed", "1\n")
+        write(f"{path}/proc/stat", "cpu  1 0 1 100 0 0 0 0 0 0\n")
+        if has_sched_ext:
+            self.show(state="disabled", enable_seq="0", switch_all="0", nr_rejected="0")
+
+    def show(self, **values):
+        """Files of /sys/kernel/sched_ext, whole at every moment."""
+        for name, value in values.items():
+            path = f"{self.path}/sys/kernel/sched_ext/{name}"
+            os.rename(write(f"{path}.new", f"{value}\n"), path)
+
+    def load(self, ops):
+        """Somebody's scheduler."""
+        write(f"{self.path}/sys/kernel/sched_ext/root/ops", f"{ops}\n")
+        self.show(enable_seq="1", switch_all="1", state="enabled")
+
+    def unload(self):
+        """Whatever is loaded is ejected."""
+        self.show(state="disabled", switch_all="0")
+        shutil.rmtree(f"{self.path}/sys/kernel/sched_ext/root")
+
+
 def output_of(*arguments):
     """Runs a program to its end."""
     return subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def system_bus():
+    """The configuration of a system bus that can start services."""
+    with open(BUS_CONFIG, encoding="utf-8") as file:
+        return file.read().replace("</busconfig>", f"<servicedir>{SERVICES}</servicedir></busconfig>")
+
+
 def start_bus(*arguments):
-    """A bus daemon; its address."""
+    """A bus daemon: its process, and its address."""
     reader, writer = os.pipe()
-    spawn("dbus-daemon", "--nofork", f"--print-address={writer}", *arguments, pass_fds=[writer])
-    return os.read(reader, 1000).decode().strip()
+    process = spawn("dbus-daemon", "--nofork", f"--print-address={writer}", *arguments, pass_fds=[writer])
+    os.close(writer)
+    return process, os.read(reader, 1000).decode().strip()
 
 
 class Stage:
@@ -124,27 +151,51 @@ class Stage:
 
     def __init__(self, locale="C.UTF-8"):
         os.environ.update(LANG=locale, LC_ALL=locale, NO_AT_BRIDGE="0")
-        write("/tmp/services/org.scherzo.Scheduler1.service", ACTIVATION)
-        os.environ["DBUS_SYSTEM_BUS_ADDRESS"] = start_bus("--config-file=" + write("/tmp/system.conf", SYSTEM_BUS))
-        os.environ["DBUS_SESSION_BUS_ADDRESS"] = start_bus("--session")
+        write(ACTIVATION_FILE, ACTIVATION)
+        config = "--config-file=" + write("/tmp/system.conf", system_bus())
+        self._system_bus, os.environ["DBUS_SYSTEM_BUS_ADDRESS"] = start_bus(config)
+        os.environ["DBUS_SESSION_BUS_ADDRESS"] = start_bus("--session")[1]
         self.system = Gio.bus_get_sync(Gio.BusType.SYSTEM)
         self.session = Gio.bus_get_sync(Gio.BusType.SESSION)
+        self.system.set_exit_on_close(False)
         self.daemon = None
 
-    def serve(self):
-        """Starts the service, turned off as after its installation, and waits until it answers."""
+    def serve(self, kernel=None):
+        """Starts the service, turned off as after its installation, and waits until it answers. `kernel` is the
+        directory of a pretended kernel; a usual one if none is given."""
         address = os.environ["DBUS_SYSTEM_BUS_ADDRESS"]
-        self.daemon = spawn("/usr/libexec/scherzod", "--simulate", "--address", address)
+        root = ["--simulate-root", kernel.path] if kernel else []
+        self.daemon = spawn("/usr/libexec/scherzod", "--simulate", "--address", address, *root)
         wait_for("the service", lambda: has_owner(self.system, NAME))
+
+    def uninstall(self):
+        """The bus can no longer start the service."""
+        os.remove(ACTIVATION_FILE)
+        bus_call(self.system, "ReloadConfig", "()")
+
+    def lose_bus(self):
+        """The system bus ends, and with it the service's connection."""
+        self._system_bus.kill()
+        self._system_bus.wait()
+        self.daemon.kill()
+        self.daemon.wait()
 
     def leave(self):
         """Ends the service as systemd would."""
         self.daemon.terminate()
         self.daemon.wait(PATIENCE_S)
 
+    def was_activated(self):
+        """Whether somebody has made the bus start the service."""
+        return os.path.exists("/tmp/was-activated")
+
     def expect_not_activated(self):
-        """Nobody has made the bus start the service."""
-        expect("a client starts the service", os.path.exists("/tmp/was-activated"), False)
+        """Nobody has."""
+        expect("a client starts the service", self.was_activated(), False)
+
+    def silence_engine(self):
+        """The pretended engine stops answering, or answers again."""
+        self.daemon.send_signal(signal.SIGUSR2)
 
     def kill_engine(self):
         """The pretended engine dies: the scheduler is ejected."""
@@ -178,4 +229,5 @@ def bus_call(bus, method, signature, *arguments):
     driver = "org.freedesktop.DBus"
     variant = GLib.Variant(signature, arguments)
     call = bus.call_sync
-    return call(driver, "/org/freedesktop/DBus", driver, method, variant, None, NO_AUTO_START, -1, None).unpack()[0]
+    answer = call(driver, "/org/freedesktop/DBus", driver, method, variant, None, NO_AUTO_START, -1, None).unpack()
+    return answer[0] if answer else None

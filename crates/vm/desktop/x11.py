@@ -1,9 +1,17 @@
 """A virtual X11 display with a keyboard, a mouse and a camera."""
 
+import mmap
 import os
+import struct
 import subprocess
+import tempfile
 
 from stage import PICTURES, on_failure, output_of, wait_for
+
+
+# See X11/XWDFile.h.
+XWD_COLOR_BYTES = 12
+PIXEL_BYTES = 4
 
 
 class X11:
@@ -14,10 +22,25 @@ class X11:
         geometry = f"{width}x{height}x24"
         # The server picks a free number: a fixed one may have been left behind locked.
         command = ["Xvfb", "-displayfd", str(writer), "-screen", "0", geometry, "-nolisten", "tcp", "-noreset"]
-        subprocess.Popen(command, pass_fds=[writer])
+        directory = tempfile.mkdtemp()
+        subprocess.Popen([*command, "-fbdir", directory], pass_fds=[writer])
         os.environ.update(DISPLAY=":" + os.read(reader, 100).decode().strip(), GDK_BACKEND="x11", GSK_RENDERER="cairo")
         os.environ.pop("WAYLAND_DISPLAY", None)
         on_failure.append(lambda: self.picture("failed"))
+        self._map_pixels(os.path.join(directory, "Xvfb_screen0"))
+
+    def _map_pixels(self, path):
+        """The screen's own memory: a file in the format of xwd."""
+        with open(path, "rb") as file:
+            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        header = struct.unpack(">25I", self._memory[:100])
+        header_bytes, nr_colors, self._line_bytes = header[0], header[19], header[12]
+        self._pixels_at = header_bytes + nr_colors * XWD_COLOR_BYTES
+
+    def pixel(self, x, y):
+        """The colour at a place of the screen, 0 where there is nothing. Costs nobody anything."""
+        at = self._pixels_at + y * self._line_bytes + x * PIXEL_BYTES
+        return int.from_bytes(self._memory[at : at + 3], "little")
 
     def window(self, name):
         """The id of the visible window whose title contains this."""
@@ -29,9 +52,13 @@ class X11:
 
         return wait_for(f"the window {name}", found)[-1]
 
-    def resize(self, window, width, height):
-        """Makes a window so large, at the screen's corner: there is no window manager that would place it."""
-        output_of("xdotool", "windowmove", window, "0", "0", "windowsize", window, str(width), str(height))
+    def place(self, window, top, width, height):
+        """Makes a window so large, at the screen's left edge: there is no window manager that would place it."""
+        output_of("xdotool", "windowmove", window, "0", str(top), "windowsize", window, str(width), str(height))
+
+    def focus(self, window):
+        """Gives it the keyboard, as a window manager does when another window has closed."""
+        output_of("xdotool", "windowfocus", window)
 
     def position(self, window):
         """Where a window's corner is on the screen."""

@@ -42,7 +42,7 @@ cd $HOME
 # Not in place of this shell: a program that is the first of its namespace is treated differently. Without the host's
 # network, because X servers find each other there by their numbers.
 unshare --net setpriv --reuid=person --regid=person --clear-groups \
-    timeout --kill-after=5 300 python3 "/scenarios/$@" || exit $?
+    timeout --kill-after=5 600 python3 "/scenarios/$@" || exit $?
 "#;
 
 /// Which root a scenario runs in.
@@ -79,6 +79,11 @@ pub const SCENARIOS: &[Scenario] = &[
         desktop: Desktop::Today,
         script: &["app_look.py", "he_IL.UTF-8", "dark", "360"],
     },
+    Scenario { name: "app/pages", desktop: Desktop::Today, script: &["app_pages.py", "light", "900"] },
+    Scenario { name: "app/pages, narrow and dark", desktop: Desktop::Today, script: &["app_pages.py", "dark", "360"] },
+    Scenario { name: "app/start", desktop: Desktop::Today, script: &["app_start.py"] },
+    Scenario { name: "app/icon in the panel", desktop: Desktop::Today, script: &["app_tray.py"] },
+    Scenario { name: "GNOME Shell/app", desktop: Desktop::Today, script: &["shell_app.py"] },
     Scenario { name: "GNOME Shell/quick settings", desktop: Desktop::Today, script: &["shell_extension.py"] },
     Scenario { name: "newest GNOME Shell/quick settings", desktop: Desktop::Next, script: &["shell_extension.py"] },
     Scenario { name: "languages/as installed", desktop: Desktop::Today, script: &["languages.py"] },

@@ -21,6 +21,10 @@ use crate::shell::{Output, Shell};
 
 /// Lines of the console that accompany an error.
 const CONSOLE_TAIL_LINES: usize = 40;
+/// Until the agent says hello, on real hardware.
+const BOOT_LIMIT: Duration = Duration::from_secs(15);
+/// From then until start-up is over.
+const START_UP_LIMIT: Duration = Duration::from_secs(30);
 /// What the kernel prints when it is beyond help.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 
@@ -53,7 +57,7 @@ impl Guest {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
-        let limit = Duration::from_secs(15) * patience;
+        let limit = BOOT_LIMIT * patience;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let answer = connect(&mut qemu, run_dir.path(), limit).and_then(|wire| {
             let hello = subscribe(&waiting, 0)?;
@@ -65,7 +69,7 @@ impl Guest {
             Ok(wire) => {
                 let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience };
                 // Whether start-up went well is for a case to judge.
-                guest.run("systemctl is-system-running --wait", Duration::from_secs(30))?;
+                guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
             }
             Err(error) => {
@@ -74,6 +78,16 @@ impl Guest {
                 Err(error.context(console_report(run_dir.path())))
             }
         }
+    }
+
+    /// Starts the system anew on the same disk, and waits until that start-up is over. Only for machines that reboot.
+    pub fn reboot(&mut self) -> Result<()> {
+        let limit = BOOT_LIMIT * self.patience;
+        let hello = subscribe(&self.waiting, 0)?;
+        // The answer may or may not come before the agent ends.
+        let _ended = self.spawn("systemctl reboot")?;
+        hello.recv_timeout(limit).map_err(|error| boot_failure(error, limit)).with_context(|| self.report())?;
+        self.run("systemctl is-system-running --wait", START_UP_LIMIT).map(drop)
     }
 
     /// The console log so far.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cache::Cache;
-use crate::kernels::Kernel;
+use crate::kernels::{self, Kernel};
 use crate::progress::step;
-use crate::roots::{self, Bind, Root};
+use crate::roots::{self, Bind, Root, System};
 
 /// Sparse: what is not written takes no space.
 const DISK_SIZE: &str = "4G";
@@ -22,6 +22,9 @@ pub const PROBE_ARGUMENT: &str = "scherzo.probe";
 pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
 /// Where somebody else's scheduler lies in the guest.
 pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
+/// Where the scripts lie in the guest that act there for a case.
+pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
+const SCRIPTS: &[(&str, &str)] = &[("power.py", include_str!("../guest/power.py"))];
 const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
 const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 
@@ -68,16 +71,19 @@ exec switch_root /root /sbin/init
 "#;
 
 /// The guest's root disk, used with `snapshot=on`.
-pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root) -> Result<PathBuf> {
-    cache.artefact("guest-disk", &format!("{}{DISK_SIZE}", roots::guest_recipe()), |path| {
+pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root, system: System) -> Result<PathBuf> {
+    let kind = format!("{}guest-disk", system.prefix());
+    cache.artefact(&kind, &format!("{}{DISK_SIZE}", roots::guest_recipe(system)), |path| {
         step("making the guest's disk", || make_disk(build_root, guest_root.dir(), path, DISK_SIZE))
     })
 }
 
 /// An initramfs for one kernel.
+///
+/// It holds what that kernel needs from whichever guest it is made from, which is the same in all of them.
 pub fn initramfs(cache: &Cache, build_root: &Root, guest_root: &Root, kernel: &Kernel) -> Result<PathBuf> {
     let kind = format!("initramfs-{}", kernel.release);
-    cache.artefact(&kind, &format!("{}{INIT}{MAKE_INITRAMFS}", roots::guest_recipe()), |path| {
+    cache.artefact(&kind, &format!("{}{INIT}{MAKE_INITRAMFS}", kernels::recipe()), |path| {
         let staging = tempfile::tempdir()?;
         fs::write(staging.path().join("init"), INIT)?;
         let binds = [Bind::new(guest_root.dir(), "/mnt/guest"), Bind::new(staging.path(), "/mnt/out")];
@@ -136,6 +142,9 @@ pub fn payload_disk(build_root: &Root, files: &RigFiles, tree: &Path, path: &Pat
     }
     for (from, to) in [(&files.agent, AGENT_PATH), (&files.foreign_scheduler, FOREIGN_SCHEDULER_PATH)] {
         fs::copy(from, place(to)).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    for (name, text) in SCRIPTS {
+        fs::write(place(SCRIPTS_DIR).join(name), text)?;
     }
     fs::write(place(UNIT_PATH), UNIT)?;
     std::os::unix::fs::symlink(UNIT_PATH, place(WANTED_PATH))?;

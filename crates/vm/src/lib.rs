@@ -23,6 +23,7 @@ pub mod image;
 pub mod kernels;
 pub mod measure;
 pub mod namespace;
+pub mod package;
 pub mod peer;
 pub mod product;
 pub mod progress;

@@ -48,13 +48,25 @@ pub struct Machine {
     pub time: Time,
     /// Further `-smp` properties, such as `sockets=2`.
     pub topology: String,
+    /// NUMA nodes, which the CPUs and the memory are divided among in order.
+    pub nr_nodes: u32,
     /// Further words for the kernel's command line.
     pub cmdline: String,
+    /// Whether it starts anew, with the same disk, when it is told to reboot; else it ends.
+    pub reboots: bool,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { nr_cpus: 2, memory_mib: 2048, time: Time::Real, topology: String::new(), cmdline: String::new() }
+        Self {
+            nr_cpus: 2,
+            memory_mib: 2048,
+            time: Time::Real,
+            topology: String::new(),
+            nr_nodes: 1,
+            cmdline: String::new(),
+            reboots: false,
+        }
     }
 }
 
@@ -98,8 +110,12 @@ pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot, ru
 
     let mut qemu = build_root.command(&binds, "qemu-system-x86_64");
     qemu.env("TMPDIR", RUN_DIR);
-    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35"]);
+    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"]);
+    if !machine.reboots {
+        qemu.arg("-no-reboot");
+    }
     qemu.args(["-smp", &smp(machine), "-m", &format!("{}M", machine.memory_mib)]);
+    qemu.args(nodes(machine));
     qemu.args(accel_arguments(accel, machine.time));
     qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
     qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet loglevel=5 {}", machine.cmdline)]);
@@ -121,6 +137,21 @@ fn spawn(qemu: &mut Command) -> Result<Child> {
 fn smp(machine: &Machine) -> String {
     let comma = if machine.topology.is_empty() { "" } else { "," };
     format!("{}{comma}{}", machine.nr_cpus, machine.topology)
+}
+
+/// Each node has its share of the memory and the next CPUs.
+fn nodes(machine: &Machine) -> Vec<String> {
+    let Machine { nr_cpus, memory_mib, nr_nodes, .. } = *machine;
+    if nr_nodes < 2 {
+        return Vec::new();
+    }
+    let node = |node: u32| {
+        let (first, next) = (node * nr_cpus / nr_nodes, (node + 1) * nr_cpus / nr_nodes);
+        let memory = format!("memory-backend-ram,id=ram{node},size={}M", memory_mib / nr_nodes);
+        let cpus = format!("node,nodeid={node},cpus={first}-{},memdev=ram{node}", next.saturating_sub(1));
+        ["-object".into(), memory, "-numa".into(), cpus]
+    };
+    (0..nr_nodes).flat_map(node).collect()
 }
 
 fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {

@@ -14,7 +14,7 @@ use crate::kernels::{self, Kernel, Role};
 use crate::peer;
 use crate::progress::{say, step};
 use crate::qemu::{self, Accel, Boot, Machine};
-use crate::roots::{self, Root};
+use crate::roots::{self, Root, System};
 
 const AGENT: &str = "scherzo-guest-agent";
 
@@ -33,15 +33,20 @@ pub struct Rig {
 impl Rig {
     /// Makes what is not in the cache yet: the two roots side by side, then the disk.
     pub fn prepare(checkout: &Path) -> Result<Self> {
+        Self::prepare_with(checkout, System::Small)
+    }
+
+    /// The same with a certain guest.
+    pub fn prepare_with(checkout: &Path, system: System) -> Result<Self> {
         let cache = Cache::open()?;
         let (build_root, guest_root) = thread::scope(|scope| {
-            let guest = scope.spawn(|| roots::guest_root(&cache));
+            let guest = scope.spawn(|| roots::guest_root(&cache, system));
             let build = roots::build_root(&cache);
             let guest = guest.join().unwrap_or_else(|_| Err(anyhow!("making the guest root panicked")));
             Ok::<_, anyhow::Error>((build?, guest?))
         })?;
         let kernels = kernels::installed(&guest_root)?;
-        let disk = image::root_disk(&cache, &build_root, &guest_root)?;
+        let disk = image::root_disk(&cache, &build_root, &guest_root, system)?;
         let scratch = tempfile::Builder::new().prefix("scherzo-").tempdir()?;
         let rig = Self { cache, build_root, guest_root, kernels, disk, checkout: checkout.to_owned(), scratch };
         rig.workspace()?.build(&["scherzo-vm"], &[AGENT], rig.scratch.path())?;
@@ -72,7 +77,7 @@ impl Rig {
 
     /// The kernel whose release starts so.
     pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&Kernel> {
-        let found = self.kernels.iter().rev().find(|kernel| kernel.release.starts_with(prefix));
+        let found = self.kernels.iter().find(|kernel| kernel.release.starts_with(prefix));
         let all = || self.kernels.iter().map(|kernel| kernel.release.as_str()).collect::<Vec<_>>().join(", ");
         found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
     }

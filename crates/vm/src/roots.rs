@@ -1,4 +1,5 @@
-//! The Debian roots: one that builds (and holds QEMU), one that is booted as the guest, and two with desktops.
+//! The Debian roots: one that builds (and holds QEMU), one that makes packages, one that is booted as the guest, one that
+//! is booted to install packages in, and two with desktops.
 
 use std::fs;
 use std::io::Read;
@@ -52,17 +53,60 @@ const GUEST_PACKAGES: &[&str] = &[
     "busybox",
     "ca-certificates",
     "dbus",
+    "gir1.2-umockdev-1.0",
     "kmod",
     "libelf1t64",
+    "libpam-systemd",
+    "login",
     "polkitd",
+    "power-profiles-daemon",
     "procps",
+    "python3-gi",
     "stress-ng",
     "systemd",
     "systemd-sysv",
     "udev",
+    "umockdev",
+    "upower",
     "util-linux",
     "zlib1g",
 ];
+
+/// What `packaging/debian/control` asks for but the compiler, and the tools that make and judge packages of all three kinds.
+const PACKAGE_PACKAGES: &[&str] = &[
+    "build-essential",
+    "clang",
+    "debhelper",
+    "fakeroot",
+    "gettext",
+    "libadwaita-1-dev",
+    "libarchive-tools",
+    "libelf-dev",
+    "libgtk-4-dev",
+    "lintian",
+    "llvm",
+    "makepkg",
+    "pacman-package-manager",
+    "pkgconf",
+    "rpm",
+    "rpmlint",
+    "zlib1g-dev",
+    "zstd",
+];
+
+/// Run inside the package root once it is there. The distribution's own compiler is older than the project needs; a newer
+/// one is in its backports.
+const PACKAGE_SETUP: &str = r#"
+    mirror=$(sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) trixie .*/\2/p' /etc/apt/sources.list | head -n 1)
+    echo "deb $mirror trixie-backports main" >/etc/apt/sources.list.d/backports.list
+    apt="apt-get -q -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root"
+    $apt update
+    $apt install -y --no-install-recommends -t trixie-backports rustc cargo
+    rm -rf /var/cache/apt/archives/*.deb"#;
+
+/// What packages of Scherzo depend on, added to the guest: there is no network when they are installed in it.
+const DEPENDENCY_PACKAGES: &[&str] =
+    &["dbus-daemon", "gnome-shell", "hicolor-icon-theme", "libadwaita-1-0", "libgtk-4-1"];
 
 /// The desktops that people have today: GNOME Shell, the toolkits, a panel with a tray, what reads and uses the
 /// accessibility tree, and fonts for every script that is photographed.
@@ -133,6 +177,31 @@ const GUEST_SETUP: &str = "
 /// What a machine behind a proxy needs to reach its mirror.
 const PROXY_VARIABLES: &[&str] = &["http_proxy", "https_proxy", "no_proxy"];
 
+/// Which guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// The small one that most cases run in.
+    Small,
+    /// With everything that packages of Scherzo depend on.
+    ForPackages,
+}
+
+impl System {
+    /// Begins the names of its artefacts.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Small => "",
+            Self::ForPackages => "package-",
+        }
+    }
+
+    fn packages(self) -> Vec<&'static str> {
+        let more = if self == Self::Small { &[][..] } else { DEPENDENCY_PACKAGES };
+        [GUEST_PACKAGES, more].concat()
+    }
+}
+
 /// A Debian root in the cache.
 #[derive(Debug, Clone)]
 pub struct Root {
@@ -170,12 +239,22 @@ pub fn build_recipe() -> String {
     format!("{BUILD_PACKAGES:?}{BUILD_SETUP}")
 }
 
-/// The root that the guest boots, with the kernels.
-pub fn guest_root(cache: &Cache) -> Result<Root> {
-    let dir = cache.artefact("guest-root", &guest_recipe(), |dir| {
-        let root = debian(dir, "guest root", STABLE, GUEST_PACKAGES)?;
+/// The root that a guest boots, with the kernels.
+pub fn guest_root(cache: &Cache, system: System) -> Result<Root> {
+    let kind = format!("{}guest-root", system.prefix());
+    let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
+        let root = debian(dir, &kind, STABLE, &system.packages())?;
         root.shell(&[], GUEST_SETUP)?;
         step("adding kernels to the guest root", || kernels::install(&root))
+    })?;
+    Ok(Root { dir })
+}
+
+/// The root that makes packages.
+pub fn package_root(cache: &Cache) -> Result<Root> {
+    let dir = cache.artefact("package-root", &format!("{PACKAGE_PACKAGES:?}{PACKAGE_SETUP}"), |dir| {
+        let root = debian(dir, "package root", STABLE, PACKAGE_PACKAGES)?;
+        step("adding a newer compiler to the package root", || root.shell(&[], PACKAGE_SETUP))
     })?;
     Ok(Root { dir })
 }
@@ -198,8 +277,8 @@ fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]
 
 /// What [`guest_root`] is made from, for artefacts that depend on it.
 #[must_use]
-pub fn guest_recipe() -> String {
-    format!("{GUEST_PACKAGES:?}{GUEST_SETUP}{}", kernels::recipe())
+pub fn guest_recipe(system: System) -> String {
+    format!("{:?}{GUEST_SETUP}{}", system.packages(), kernels::recipe())
 }
 
 fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<Root> {

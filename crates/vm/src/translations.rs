@@ -1,4 +1,4 @@
-//! Translations: the template is gathered from all sources, catalogues are brought up to date with it, checked, installed.
+//! Translations: the template is gathered from all sources, catalogues are brought up to date with it, checked, compiled.
 //!
 //! Rust is read by `xtr`, because the xgettext of today's distributions does not know it; everything else by xgettext.
 //! The gettext tools are those of the build root.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use scherzo_install::languages::DESKTOP_KEYS;
 
 use crate::build::Workspace;
 use crate::cache::Cache;
@@ -46,9 +47,6 @@ const KINDS: &[(&str, &[&str])] = &[
     (".policy", &["<message>"]),
 ];
 
-/// Keys of desktop files that are shown to people.
-const DESKTOP_KEYS: &str = "--keyword= --keyword=Name --keyword=GenericName --keyword=Comment --keyword=Keywords";
-
 /// Run in the build root, with the checkout, what xtr wrote, and the list of the other files. The headers of the parts
 /// only say that they are UTF-8; the first counts.
 const GATHER: &str = r#"
@@ -69,26 +67,6 @@ const GATHER: &str = r#"
     gather '\.policy$'
     msgcat --use-first --add-location=file --width=100 --output=/work/all.pot /work/header.pot /work/rust.pot \
         $(ls /work/part-*.pot)
-"#;
-
-/// Run in the build root over the checkout and an installed tree.
-const INSTALL: &str = r#"
-    export GETTEXTDATADIRS=/source/po
-    cd /source/po
-    for language in $(cat LINGUAS); do
-        mkdir -p /tree/usr/share/locale/$language/LC_MESSAGES
-        msgfmt --check --output-file=/tree/usr/share/locale/$language/LC_MESSAGES/scherzo.mo $language.po
-    done
-    find /tree -name '*.desktop' -type f | while read -r file; do
-        msgfmt --desktop --template="$file" -d . DESKTOP_KEYS --output-file=/tmp/merged
-        cat /tmp/merged >"$file"
-    done
-    find /tree \( -name '*.metainfo.xml' -o -name '*.policy' \) -type f | while read -r file; do
-        msgfmt --xml --template="$file" -d . --output-file=/tmp/"${file##*/}"
-        cat /tmp/"${file##*/}" >"$file"
-    done
-    # polkit compares with locales: zh_CN where XML says zh-Hans-CN.
-    find /tree -name '*.policy' -type f -exec sed -E -i 's/(xml:lang="[a-z]+)-([A-Za-z]+-)?([A-Z]+")/\1_\3/' {} +
 "#;
 
 /// Gathers the template anew and brings every language up to date with it. What is new is left to translators.
@@ -126,11 +104,11 @@ pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds compiled catalogues to an installed tree, and translations to its desktop, metainfo and policy files.
-pub fn install(workspace: &Workspace<'_>, tree: &Path) -> Result<()> {
-    let binds = [source(workspace.checkout()), Bind::new(tree, "/tree")];
-    let script = INSTALL.replace("DESKTOP_KEYS", DESKTOP_KEYS);
-    workspace.build_root().shell(&binds, &script).context("installing translations")
+/// What the languages add to an installation, for [`scherzo_install::items`].
+pub fn compile(workspace: &Workspace<'_>, to: &Path) -> Result<()> {
+    let binds = [source(workspace.checkout()), Bind::new(to, "/languages")];
+    let script = format!("set -- /source /languages\n{}", scherzo_install::languages::compile());
+    workspace.build_root().shell(&binds, &script).context("compiling translations")
 }
 
 fn source(checkout: &Path) -> Bind {

@@ -168,7 +168,8 @@ struct scherzo_control {
 	u64 degraded_since_ns;
 	u64 seen_generation; /* newest control generation a dispatch has acted on */
 	u64 nr_held_cpus; /* when the scheduler ended: CPUs that a higher class had held for seconds */
-	u64 bpf_reserved[2];
+	s64 nr_waiting; /* runnable tasks in queues and in custody, at the warden's last round */
+	u64 bpf_reserved;
 
 	/* Written by the engine: the policy's view. */
 	u64 nr_pooled; /* tasks in the pool after the last loop */

@@ -228,8 +228,10 @@ pub struct ControlPage {
     pub seen_generation: AtomicU64,
     /// By BPF, when the scheduler ended: CPUs that a higher class had held for seconds.
     pub nr_held_cpus: AtomicU64,
+    /// Runnable tasks in queues and in custody, at the warden's last round.
+    pub nr_waiting: AtomicI64,
     #[doc(hidden)]
-    pub bpf_reserved: [AtomicU64; 2],
+    pub bpf_reserved: AtomicU64,
 
     /// Tasks in the pool after the last turn.
     pub nr_pooled: AtomicU64,

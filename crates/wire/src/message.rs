@@ -61,11 +61,13 @@ pub struct Fixed {
     pub per_node_idle: bool,
     /// The kernel's own watchdog ends the scheduler when a task waits so long, 1..=30 s.
     pub watchdog_s: u32,
+    /// User space follows the least policy there can be, arrival order, instead of Scherzo's: for studying the rest.
+    pub minimal_policy: bool,
 }
 
 impl Default for Fixed {
     fn default() -> Self {
-        Self { partial: false, per_node_idle: false, watchdog_s: 30 }
+        Self { partial: false, per_node_idle: false, watchdog_s: 30, minimal_policy: false }
     }
 }
 
@@ -129,6 +131,7 @@ impl LoadSettings {
             self.placement.numa_local,
             self.fixed.partial,
             self.fixed.per_node_idle,
+            self.fixed.minimal_policy,
         ];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
         [
@@ -159,7 +162,12 @@ impl LoadSettings {
             min_slice_us: narrow(args[3])?,
             starvation_ms: narrow(args[4])?,
             slice_boost_ms: narrow(args[5])?,
-            fixed: Fixed { partial: flag(6), per_node_idle: flag(7), watchdog_s: narrow(args[6])? },
+            fixed: Fixed {
+                partial: flag(6),
+                per_node_idle: flag(7),
+                watchdog_s: narrow(args[6])?,
+                minimal_policy: flag(8),
+            },
         })
     }
 }
@@ -425,7 +433,7 @@ mod tests {
         }
 
         #[test]
-        fn requests_survive(seq: u32, mode in 0u8..3, flags in 0u64..256, numbers: [u32; 5]) {
+        fn requests_survive(seq: u32, mode in 0u8..3, flags in 0u64..512, numbers: [u32; 5]) {
             let [base, min, starvation, boost, watchdog] = numbers.map(u64::from);
             let settings = LoadSettings::decode(&[mode.into(), flags, base, min, starvation, boost, watchdog, 0]).unwrap();
             for request in [

@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Further -smp properties, such as sockets=2,cores=2
     #[arg(long, default_value = "")]
     topology: String,
+    /// NUMA nodes, which share CPUs and memory evenly
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    nodes: u32,
     /// Further words for the kernel's command line
     #[arg(long, default_value = "")]
     cmdline: String,
@@ -80,7 +83,9 @@ impl Options {
             memory_mib: self.memory,
             time: self.time,
             topology: self.topology.clone(),
+            nr_nodes: self.nodes,
             cmdline: self.cmdline.clone(),
+            ..Machine::default()
         }
     }
 }

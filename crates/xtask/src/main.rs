@@ -2,12 +2,15 @@
 
 mod bench;
 mod demo;
+mod docs;
 mod guest;
+mod install;
+mod package;
 mod po;
 mod screenshots;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -28,6 +31,8 @@ enum Task {
     Test(test::Options),
     /// Gather messages for translation, and bring the languages up to date
     Po(po::Options),
+    /// Write the pages and tables of the documentation that are made out of what they describe
+    Docs(docs::Options),
     /// Boot a guest and run a command in it
     Guest(guest::Options),
     /// Compare with the kernel default, scx_rustland, and the best that any scheduler can do
@@ -37,6 +42,12 @@ enum Task {
     /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
     /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::Options),
+    /// Install what `cargo build --release --workspace` has made
+    Install(install::Options),
+    /// Remove what `cargo xtask install` has installed; with the same directories
+    Uninstall(install::Directories),
+    /// Make packages for Debian, Fedora or Arch Linux, in a Debian root and without a network
+    Package(package::Options),
     /// Take the pictures in docs/screenshots anew
     Screenshots,
 }
@@ -56,14 +67,61 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Demo(options) => demo::run(&checkout()?, &options),
         Task::Test(options) => test::run(&checkout()?, &options),
         Task::Po(options) => po::run(&checkout()?, &options),
+        Task::Docs(options) => docs::run(&checkout()?, &options),
         Task::Guest(options) => guest::run(&checkout()?, &options),
         Task::Bench(options) => bench::run(&checkout()?, &options),
+        Task::Install(options) => install::install(&checkout()?, &options),
+        Task::Uninstall(options) => install::uninstall(&options),
+        Task::Package(options) => package::run(&checkout()?, &options),
         Task::Screenshots => screenshots::run(&checkout()?),
     }
 }
 
 /// The top of this checkout.
 fn checkout() -> Result<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).map(Path::to_owned).context("xtask is not in crates/xtask")
+    // Cargo says where it runs this from; without cargo it is where this was built.
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    manifest.ancestors().nth(2).map(std::path::Path::to_owned).context("xtask is not in crates/xtask")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Lines of the documentation that call `cargo xtask`, as words after it.
+    fn commands() -> Vec<Vec<String>> {
+        let top = checkout().unwrap();
+        let pages =
+            ["docs", "packaging/fedora", ""].into_iter().flat_map(|folder| top.join(folder).read_dir().unwrap());
+        let pages =
+            pages.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
+        let texts: Vec<_> = pages.map(|page| std::fs::read_to_string(page).unwrap()).collect();
+        let calls = texts.iter().flat_map(|text| text.split("cargo xtask ").skip(1));
+        let line = |call: &str| call.split(['\n', '`', '#', '(', '|']).next().unwrap_or_default().to_owned();
+        calls.map(|call| line(call).split_whitespace().map(str::to_owned).collect()).collect()
+    }
+
+    #[test]
+    fn commands_in_the_documentation_exist() {
+        let program = Arguments::command();
+        let mut nr_checked = 0;
+        for words in
+            commands().iter().filter(|words| words.first().is_some_and(|word| word.starts_with(char::is_alphabetic)))
+        {
+            let command = program.find_subcommand(&words[0]);
+            let command =
+                command.unwrap_or_else(|| panic!("the documentation names `cargo xtask {}`", words.join(" ")));
+            let options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.strip_prefix("--"));
+            for option in options {
+                let name = option.split('=').next().unwrap_or_default();
+                let known = command.get_arguments().any(|argument| argument.get_long() == Some(name));
+                assert!(known, "the documentation names `cargo xtask {}`", words.join(" "));
+            }
+            nr_checked += 1;
+        }
+        assert!(nr_checked >= 10, "only {nr_checked} commands were found");
+    }
 }

@@ -12,9 +12,13 @@ use scherzo_vm::build::Workspace;
 use scherzo_vm::cache::Cache;
 use scherzo_vm::desktop::{self, Desktops};
 use scherzo_vm::harness::{self, Score};
+use scherzo_vm::package::{self, Format, Maker};
 use scherzo_vm::progress::{say, step};
 use scherzo_vm::rig::{Rig, announce};
+use scherzo_vm::roots::System;
 use scherzo_vm::{cases, product, roots, translations};
+
+use crate::docs;
 
 /// Inputs of each kind that the fuzz tests try in the long run.
 const NR_LONG_FUZZ_CASES: &str = "1000000";
@@ -47,11 +51,14 @@ enum Part {
     Desktop,
     /// The product, installed in guests with several kernels
     Vm,
+    /// Packages, made and then installed, upgraded and removed in guests; only with --long, or by name
+    Packages,
 }
 
 impl Options {
     fn wants(&self, part: Part) -> bool {
-        self.parts.is_empty() || self.parts.contains(&part)
+        let is_usual = part != Part::Packages || self.long;
+        self.parts.contains(&part) || (self.parts.is_empty() && is_usual)
     }
 }
 
@@ -60,7 +67,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
     let score = thread::scope(|scope| {
         if options.wants(Part::Vm) {
             // Made while the rest is tested; whether it went well shows when it is used.
-            scope.spawn(|| roots::guest_root(&cache));
+            scope.spawn(|| roots::guest_root(&cache, System::Small));
         }
         if options.wants(Part::Desktop) {
             scope.spawn(|| desktop::make_roots(&cache));
@@ -95,6 +102,9 @@ fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score>
     if options.wants(Part::Vm) {
         score = score.plus(guests(checkout, options)?);
     }
+    if options.wants(Part::Packages) {
+        score = score.plus(packages(cache, checkout, options)?);
+    }
     Ok(score)
 }
 
@@ -111,6 +121,8 @@ fn lint(cache: &Cache, workspace: &Workspace<'_>) -> Score {
     let started = Instant::now();
     let check = || translations::check(cache, workspace.build_root(), workspace.checkout());
     score.note("translations", started, &step("checking translations", check));
+    let started = Instant::now();
+    score.note("generated documentation and licences", started, &docs::check(workspace.checkout()));
     score
 }
 
@@ -194,8 +206,47 @@ fn guests(checkout: &Path, options: &Options) -> Result<Score> {
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    let payload = rig.payload(tree.path())?;
-    let mut groups = cases::plan(options.long);
+    run_groups(&rig, &rig.payload(tree.path())?, cases::plan(options.long), options)
+}
+
+/// Packages of all formats hold the same; those of Debian do in guests what packages should.
+fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> {
+    let maker = Maker::prepare(cache, checkout)?;
+    let made = tempfile::tempdir()?;
+    let mut score = Score::default();
+    let mut note = |name: &str, work: &dyn Fn() -> Result<()>| {
+        let started = Instant::now();
+        let result = work();
+        score.note(name, started, &result);
+        result.is_ok()
+    };
+    let tree = tempfile::tempdir()?;
+    let revisions = || {
+        package::REVISIONS
+            .iter()
+            .try_for_each(|&revision| maker.make(Format::Deb, revision, &package::dir(tree.path(), revision)))
+    };
+    let can_install = note("packages/deb, without an error of lintian", &revisions);
+    let others = [Format::Rpm, Format::Arch];
+    note("packages/rpm and arch hold what deb does", &|| {
+        others.iter().try_for_each(|format| maker.make(*format, 1, &made.path().join(format.to_string())))?;
+        others.iter().try_for_each(|format| {
+            maker.compare(*format, &made.path().join(format.to_string()), &package::dir(tree.path(), 1))
+        })
+    });
+    if can_install {
+        package::add_test(checkout, tree.path())?;
+        note("packages/installed, tested, upgraded and purged in a root", &|| {
+            package::try_in_root(&roots::guest_root(cache, System::ForPackages)?, tree.path())
+        });
+        let rig = Rig::prepare_with(checkout, System::ForPackages)?;
+        announce(&rig);
+        score = score.plus(run_groups(&rig, &rig.payload(tree.path())?, cases::package_plan(), options)?);
+    }
+    Ok(score)
+}
+
+fn run_groups(rig: &Rig, payload: &Path, mut groups: Vec<harness::Group>, options: &Options) -> Result<Score> {
     for group in &mut groups {
         group.cases.retain(|case| format!("{}/{}", group.name, case.name).contains(&options.only));
     }
@@ -203,7 +254,7 @@ fn guests(checkout: &Path, options: &Options) -> Result<Score> {
     ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
     // Found out once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
-    let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, &payload);
+    let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, payload);
     Ok(harness::run(&groups, NR_PARALLEL_GUESTS, &boot))
 }
 

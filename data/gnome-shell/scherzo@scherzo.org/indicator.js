@@ -49,7 +49,7 @@ class ScherzoToggle extends QuickMenuToggle {
     }
 
     _addPreemption() {
-        this._preemption = new PopupMenu.PopupSwitchMenuItem(_('Preemption'), false);
+        this._preemption = new PopupMenu.PopupSwitchMenuItem(_('Interrupt Background Work'), false);
         this._preemption.connect('toggled', (item, wanted) => {
             // Also emitted when the switch follows the service.
             if (wanted !== this._scheduler.Preemption)

@@ -94,6 +94,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         let registry = DBusProxy::new(bus).await?;
         // Listened to before anything is asked, so that nothing falls in between.
         let mut owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+        let mut installed = registry.inner().receive_signal("ActivatableServicesChanged").await?;
         loop {
             if let Some(owner) = owner(&registry).await? {
                 self.follow_service(bus, &owner, &mut owners).await?;
@@ -102,6 +103,8 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 self.hear(Event::ServiceAbsent(names.iter().any(|name| name.as_str() == BUS_NAME)));
                 tokio::select! {
                     Some(_) = owners.next() => {}
+                    // Something was installed or removed.
+                    Some(_) = installed.next() => {}
                     () = self.impatience.notified() => {}
                     () = bus.closed() => return Ok(()),
                 }

@@ -8,5 +8,6 @@ pub(crate) mod history;
 pub(crate) mod overview;
 pub(crate) mod plot;
 pub(crate) mod probe;
+pub(crate) mod quick_access;
 pub(crate) mod report;
 pub(crate) mod timeline;

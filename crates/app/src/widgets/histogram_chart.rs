@@ -1,14 +1,14 @@
 //! Bars on a logarithmic axis, with percentiles marked.
 //!
-//! The arrow keys and the pointer move from bar to bar; the bar's range, number and share are written into the chart and
-//! told to screen readers.
+//! The cursor moves from bar to bar; the bar's range, number and share are written into the chart.
 
 use std::cell::{Cell, RefCell};
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gtk::{AccessibleRole, gdk, glib};
+use gtk::{AccessibleRole, glib};
 
+use super::browse::{self, Browsable};
 use super::canvas::{Anchor, Canvas, LINE_PX};
 use crate::model::buckets::Chart;
 use crate::model::plot::Hue;
@@ -20,7 +20,7 @@ const GAP_PX: f32 = 2.0;
 mod imp {
     use super::{
         AccessibleRole, Canvas, Cell, Chart, HEIGHT_PX, Hue, ObjectImpl, ObjectImplExt, ObjectSubclass,
-        ObjectSubclassExt, RefCell, WidgetClassExt, WidgetExt, WidgetImpl, glib,
+        ObjectSubclassExt, RefCell, WidgetClassExt, WidgetImpl, browse, glib,
     };
 
     #[derive(Debug, Default)]
@@ -46,12 +46,7 @@ mod imp {
     impl ObjectImpl for HistogramChart {
         fn constructed(&self) {
             self.parent_constructed();
-            let chart = self.obj();
-            chart.set_focusable(true);
-            chart.set_height_request(HEIGHT_PX);
-            chart.set_hexpand(true);
-            chart.follow_keys();
-            chart.follow_pointer();
+            browse::set_up(&*self.obj(), HEIGHT_PX);
         }
     }
 
@@ -125,60 +120,23 @@ impl HistogramChart {
             }
         }
     }
+}
 
-    fn follow_keys(&self) {
-        let keys = gtk::EventControllerKey::new();
-        let this = self.downgrade();
-        keys.connect_key_pressed(move |_, key, _, _| {
-            let Some(chart) = this.upgrade() else { return glib::Propagation::Proceed };
-            let Some(last) = chart.imp().chart.borrow().bars.len().checked_sub(1) else {
-                return glib::Propagation::Proceed;
-            };
-            let now = chart.imp().cursor.get();
-            let to = match key {
-                gdk::Key::Left => now.map_or(last, |now| now.saturating_sub(1)),
-                gdk::Key::Right => now.map_or(0, |now| (now + 1).min(last)),
-                gdk::Key::Home => 0,
-                gdk::Key::End => last,
-                _ => return glib::Propagation::Proceed,
-            };
-            chart.move_cursor(Some(to));
-            let text = chart.imp().chart.borrow().bars.get(to).map(|bar| bar.text.clone()).unwrap_or_default();
-            chart.announce(&text, gtk::AccessibleAnnouncementPriority::Medium);
-            glib::Propagation::Stop
-        });
-        self.add_controller(keys);
-        let focus = gtk::EventControllerFocus::new();
-        let this = self.downgrade();
-        focus.connect_leave(move |_| {
-            if let Some(chart) = this.upgrade() {
-                chart.move_cursor(None);
-            }
-        });
-        self.add_controller(focus);
+impl Browsable for HistogramChart {
+    fn cursor(&self) -> &Cell<Option<usize>> {
+        &self.imp().cursor
     }
 
-    fn follow_pointer(&self) {
-        let pointer = gtk::EventControllerMotion::new();
-        let this = self.downgrade();
-        pointer.connect_motion(move |_, x, _| {
-            let Some(chart) = this.upgrade() else { return };
-            let nr_bars = chart.imp().chart.borrow().bars.len();
-            let bar = (x / f64::from(chart.width().max(1)) * nr_bars as f64) as usize;
-            chart.move_cursor((bar < nr_bars).then_some(bar));
-        });
-        let this = self.downgrade();
-        pointer.connect_leave(move |_| {
-            if let Some(chart) = this.upgrade() {
-                chart.move_cursor(None);
-            }
-        });
-        self.add_controller(pointer);
+    fn nr_places(&self) -> usize {
+        self.imp().chart.borrow().bars.len()
     }
 
-    fn move_cursor(&self, bar: Option<usize>) {
-        if self.imp().cursor.replace(bar) != bar {
-            self.queue_draw();
-        }
+    fn place_at(&self, x: f64) -> Option<usize> {
+        let nr_bars = self.nr_places();
+        Some((x * nr_bars as f64) as usize).filter(|bar| *bar < nr_bars)
+    }
+
+    fn describe(&self, place: usize) -> Option<String> {
+        self.imp().chart.borrow().bars.get(place).map(|bar| bar.text.clone())
     }
 }

@@ -1,15 +1,15 @@
 //! Lines over the last minutes.
 //!
-//! The arrow keys and the pointer move a cursor from moment to moment; what it stands on is written into the chart and
-//! told to screen readers.
+//! The cursor moves from moment to moment; what the lines say there is written into the chart.
 
 use std::cell::{Cell, RefCell};
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gtk::{gdk, glib};
+use gtk::glib;
 use scherzo_i18n::{fill, gettext, ngettext};
 
+use super::browse::{self, Browsable};
 use super::canvas::{Anchor, Canvas, LINE_PX};
 use crate::model::plot::Plot;
 
@@ -19,7 +19,7 @@ const NR_GRID_LINES: usize = 2;
 mod imp {
     use super::{
         AccessibleRole, Canvas, Cell, HEIGHT_PX, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt, Plot,
-        RefCell, WidgetClassExt, WidgetExt, WidgetImpl, glib,
+        RefCell, WidgetClassExt, WidgetImpl, browse, glib,
     };
 
     #[derive(Debug, Default)]
@@ -44,12 +44,7 @@ mod imp {
     impl ObjectImpl for LineChart {
         fn constructed(&self) {
             self.parent_constructed();
-            let chart = self.obj();
-            chart.set_focusable(true);
-            chart.set_height_request(HEIGHT_PX);
-            chart.set_hexpand(true);
-            chart.follow_keys();
-            chart.follow_pointer();
+            browse::set_up(&*self.obj(), HEIGHT_PX);
         }
     }
 
@@ -121,59 +116,26 @@ impl LineChart {
             }
         }
     }
+}
 
-    fn follow_keys(&self) {
-        let keys = gtk::EventControllerKey::new();
-        let this = self.downgrade();
-        keys.connect_key_pressed(move |_, key, _, _| {
-            let Some(chart) = this.upgrade() else { return glib::Propagation::Proceed };
-            let Some(nr_moments) = chart.imp().plot.borrow().as_ref().map(Plot::nr_moments).filter(|nr| *nr > 0) else {
-                return glib::Propagation::Proceed;
-            };
-            let last = nr_moments - 1;
-            let now = chart.imp().cursor.get().unwrap_or(last).min(last);
-            let to = match key {
-                gdk::Key::Left => now.saturating_sub(1),
-                gdk::Key::Right => (now + 1).min(last),
-                gdk::Key::Home => 0,
-                gdk::Key::End => last,
-                _ => return glib::Propagation::Proceed,
-            };
-            chart.move_cursor(Some(to));
-            chart.tell_cursor();
-            glib::Propagation::Stop
-        });
-        self.add_controller(keys);
+impl Browsable for LineChart {
+    fn cursor(&self) -> &Cell<Option<usize>> {
+        &self.imp().cursor
     }
 
-    fn follow_pointer(&self) {
-        let pointer = gtk::EventControllerMotion::new();
-        let this = self.downgrade();
-        pointer.connect_motion(move |_, x, _| {
-            let Some(chart) = this.upgrade() else { return };
-            let moment = chart.imp().plot.borrow().as_ref().and_then(|plot| plot.nearest(x / f64::from(chart.width())));
-            chart.move_cursor(moment);
-        });
-        let this = self.downgrade();
-        pointer.connect_leave(move |_| {
-            if let Some(chart) = this.upgrade() {
-                chart.move_cursor(None);
-            }
-        });
-        self.add_controller(pointer);
+    fn nr_places(&self) -> usize {
+        self.imp().plot.borrow().as_ref().map_or(0, Plot::nr_moments)
     }
 
-    fn move_cursor(&self, moment: Option<usize>) {
-        self.imp().cursor.set(moment);
-        self.queue_draw();
+    fn place_at(&self, x: f64) -> Option<usize> {
+        self.imp().plot.borrow().as_ref()?.nearest(x)
     }
 
-    fn tell_cursor(&self) {
+    fn describe(&self, place: usize) -> Option<String> {
         let plot = self.imp().plot.borrow();
-        let (Some(plot), Some(moment)) = (plot.as_ref(), self.imp().cursor.get()) else { return };
-        let Some(point) = plot.series.first().and_then(|series| series.points.get(moment)) else { return };
-        let age_s = point.age_s.round() as u32;
+        let plot = plot.as_ref()?;
+        let age_s = plot.series.first()?.points.get(place)?.age_s.round() as u32;
         let age = fill(&ngettext("{number} second ago", "{number} seconds ago", age_s), &[("number", &age_s)]);
-        self.announce(&format!("{age}: {}", plot.describe(moment)), gtk::AccessibleAnnouncementPriority::Medium);
+        Some(format!("{age}: {}", plot.describe(place)))
     }
 }

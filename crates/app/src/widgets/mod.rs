@@ -1,5 +1,6 @@
 //! Charts. They draw what the models worked out, and say it to those who do not see it.
 
+mod browse;
 mod canvas;
 mod chart_card;
 mod histogram_chart;

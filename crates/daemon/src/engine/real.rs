@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,9 @@ use crate::shell::Input;
 /// A process that has closed its socket is about to end; only if it takes longer is the hang-up worth a report.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Where the engine is installed; `SCHERZO_LIBEXECDIR` is read when the service is built.
-#[must_use]
-pub fn installed_path() -> PathBuf {
-    Path::new(option_env!("SCHERZO_LIBEXECDIR").unwrap_or("/usr/libexec")).join("scherzo-engine")
+/// Where the engine is installed: beside this program, wherever a distribution puts both.
+pub fn installed_path() -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("scherzo-engine"))
 }
 
 /// Starts engine processes.

@@ -11,7 +11,7 @@ use scherzo_api::names::{
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
 
-use crate::support::{Client, Stage};
+use crate::support::{Client, Stage, eventually};
 
 #[derive(Clone, Copy)]
 enum Verdict {
@@ -38,8 +38,9 @@ impl Polkit {
         cancellation: String,
     ) -> ((bool, bool, HashMap<String, String>),) {
         assert_eq!((subject.0.as_str(), details.len(), cancellation.as_str()), ("system-bus-name", 0, ""));
-        self.asked.lock().unwrap().push((action, flags));
+        // Before it is known to be asked: what is said from then on is for the next.
         let verdict = *self.verdict.lock().unwrap();
+        self.asked.lock().unwrap().push((action, flags));
         match verdict {
             Verdict::Yes => ((true, false, HashMap::new()),),
             Verdict::No => ((false, false, HashMap::new()),),
@@ -147,7 +148,7 @@ async fn a_person_who_thinks_blocks_nobody() {
     let (slow, quick) = (Client::new(&stage).await, Client::new(&stage).await);
     polkit.say(Verdict::Never);
     let thinking = tokio::spawn(async move { slow.scheduler.set_enabled(true).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    eventually("polkit is asked", async || !polkit.asked.lock().unwrap().is_empty()).await;
     polkit.say(Verdict::Yes);
     timeout(Duration::from_secs(2), quick.scheduler.set_mode("fifo")).await.unwrap().unwrap();
     assert_eq!(quick.snapshot().await.state, "stopped");

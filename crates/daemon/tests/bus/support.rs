@@ -1,6 +1,6 @@
 //! A private bus, the real daemon on it with a simulated engine, and clients.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
 use scherzo_api::{SchedulerProxy, Snapshot};
 use scherzo_daemon::engine::simulated::Tree;
 use scherzo_host::{Root, SchedExt};
+use scherzo_test_bus::PrivateBus;
 use zbus::Connection;
 use zbus::connection::Builder;
 use zbus::fdo::{DBusProxy, PropertiesProxy};
@@ -19,19 +20,6 @@ use zbus::proxy::CacheProperties;
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-const BUS_CONFIG: &str = r#"<busconfig>
-  <listen>unix:tmpdir=/tmp</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow user="*"/>
-    <allow own="*"/>
-    <allow send_type="method_call"/><allow send_type="signal"/>
-    <allow send_type="method_return"/><allow send_type="error"/>
-    <allow receive_type="method_call"/><allow receive_type="signal"/>
-    <allow receive_type="method_return"/><allow receive_type="error"/>
-  </policy>
-</busconfig>"#;
 
 /// A process that ends with its owner.
 pub struct Process(Child);
@@ -65,8 +53,7 @@ impl Drop for Process {
 /// A bus and a pretended kernel, nobody on it yet.
 pub struct Stage {
     pub address: String,
-    pub directory: tempfile::TempDir,
-    _bus: Process,
+    bus: PrivateBus,
 }
 
 impl Stage {
@@ -79,23 +66,12 @@ impl Stage {
 
     /// With a kernel that has no sched_ext.
     pub fn bare() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let config = directory.path().join("bus.conf");
-        std::fs::write(&config, BUS_CONFIG).unwrap();
-        let mut bus = Command::new("dbus-daemon")
-            .arg(format!("--config-file={}", config.display()))
-            .args(["--nofork", "--print-address=1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dbus-daemon must be installed");
-        let mut address = String::new();
-        BufReader::new(bus.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { address: address.trim().to_owned(), directory, _bus: Process(bus) }
+        let bus = PrivateBus::start();
+        Self { address: bus.address().to_owned(), bus }
     }
 
     pub fn root(&self) -> Root {
-        Root::new(self.directory.path())
+        Root::new(self.bus.directory())
     }
 
     pub fn tree(&self) -> Tree {
@@ -103,7 +79,7 @@ impl Stage {
     }
 
     pub fn file(&self, relative: &str) -> std::path::PathBuf {
-        self.directory.path().join(relative)
+        self.bus.directory().join(relative)
     }
 
     /// What the pretended kernel says.
@@ -119,7 +95,7 @@ impl Stage {
     pub fn spawn(&self, options: &[&str]) -> Process {
         let child = Command::new(env!("CARGO_BIN_EXE_scherzod"))
             .args(["--simulate", "--address", &self.address, "--simulate-root"])
-            .arg(self.directory.path())
+            .arg(self.bus.directory())
             .args(options)
             .stderr(Stdio::piped())
             .spawn()

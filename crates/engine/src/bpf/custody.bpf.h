@@ -114,6 +114,12 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 		wake_engine();
 }
 
+/* In the unified hierarchy: the inode number of the directory. */
+static __always_inline u64 cgroup_id(struct task_struct *p)
+{
+	return p->cgroups->dfl_cgrp->kn->id;
+}
+
 static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, struct task_struct *p,
 				       struct task_ctx *tctx, const struct scherzo_control *page, u64 now,
 				       u64 enq_flags)
@@ -142,12 +148,13 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 	fact->cpu = cpu;
 	fact->nr_cpus_allowed = p->nr_cpus_allowed;
 	fact->flags = (wakeup ? SCHERZO_FACT_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_FACT_PINNED : 0) |
-		      (is_kthread(p) ? SCHERZO_FACT_KTHREAD : 0);
+		      (is_kthread(p) ? SCHERZO_FACT_KTHREAD : 0) |
+		      (wakeup && tctx->woken_by_sleeper ? SCHERZO_FACT_SYNC : 0);
 	fact->nr_running = nr_busy > 0 ? nr_busy : 0;
 	fact->nr_waiting = (nr_custody > 0 ? nr_custody : 0) + (nr_queued > 0 ? nr_queued : 0) * nr_llcs;
 	fact->waker_pid = wakeup ? tctx->waker_pid : 0;
 	fact->llc = llc;
-	fact->cgroup_id = 0;
+	fact->cgroup_id = cgroup_id(p);
 }
 
 /* From the moment of this store the task belongs to user space; what was owned before has been forgotten by the kernel. */

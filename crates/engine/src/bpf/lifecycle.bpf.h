@@ -5,12 +5,38 @@
 #ifndef SCHERZO_LIFECYCLE_BPF_H
 #define SCHERZO_LIFECYCLE_BPF_H
 
+/*
+ * The kernel does not say which cache a CPU has while it is offline or absent. One that comes later joins the domain of
+ * the nearest lower CPU of its NUMA node, or of the nearest higher one: neighbours mostly share, and the next load knows.
+ */
+VERIFIED_ONCE int adopt_domain(s32 new_cpu)
+{
+	struct cpu_ctx *newcomer = cpu_ctx(new_cpu);
+	int node = __COMPAT_scx_bpf_cpu_node(new_cpu);
+	s32 cpu;
+
+	if (!newcomer || newcomer->llc_known)
+		return 0;
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc || !cpuc->llc_known || __COMPAT_scx_bpf_cpu_node(cpu) != node)
+			continue;
+		if (cpu > new_cpu && newcomer->llc_known)
+			break;
+		newcomer->llc = cpuc->llc;
+		newcomer->llc_known = true;
+	}
+	return 0;
+}
+
 void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (!cpuc)
 		return;
+	adopt_domain(cpu);
 	cpuc->online = true;
 	choose_low_power_cpus();
 }

@@ -92,6 +92,26 @@ static __always_inline bool waits_behind_engine(const struct task_struct *p, s32
 	       bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
 }
 
+/*
+ * Low-power: a CPU that carries batch work anyway, idle or taken from that work, before one that sleeps is woken. The CPU,
+ * on which the task then runs at once, or -1.
+ */
+static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control *page, struct control_word word, u32 klass)
+{
+	s32 cpu = idle_low_power_cpu(p);
+
+	if (cpu >= 0) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return cpu;
+	}
+	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return -1;
+	cpu = claim_low_power_cpu(p);
+	if (cpu >= 0)
+		run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+	return cpu;
+}
+
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
@@ -113,17 +133,21 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
 		tctx->waker_pid = waker->pid;
+		tctx->woken_by_sleeper = wake_flags & SCX_WAKE_SYNC;
 		now = scx_bpf_now();
 		wake_up(p, tctx, now);
 	}
 	if (word.full_user)
 		return prev_cpu;
 	klass = task_class(tctx);
-	if (stays_packed(p, word, klass)) {
-		cpu = idle_low_power_cpu(p);
-		if (cpu >= 0)
-			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		return cpu >= 0 ? cpu : prev_cpu;
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded(page)) {
+		cpu = run_on_awake_cpu(p, page, word, klass);
+		if (cpu >= 0) {
+			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+			return cpu;
+		}
+		if (stays_packed(p, word, klass))
+			return prev_cpu;
 	}
 
 	if (READ_ONCE(nr_idle) <= 0) {
@@ -355,6 +379,26 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 	tctx->last_cpu = cpu;
 }
 
+/* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */
+#define LOW_POWER_PERFORMANCE (SCX_CPUPERF_ONE / 2)
+
+/*
+ * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
+ * somebody waits for gets all. Other governors do not ask.
+ */
+static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
+{
+	const struct scherzo_control *page = control_page();
+	u32 wanted = SCX_CPUPERF_ONE;
+
+	if (page && klass == SCHERZO_CLASS_BATCH && control_word(page).mode == SCHERZO_MODE_LOW_POWER)
+		wanted = LOW_POWER_PERFORMANCE;
+	if (cpuc->performance == wanted)
+		return;
+	cpuc->performance = wanted;
+	scx_bpf_cpuperf_set(cpu, wanted);
+}
+
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -388,6 +432,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
 	record_wait(p, tctx, klass, now);
 	tctx->wait_since_ns = 0;
+	ask_for_performance(cpuc, cpu, klass);
 	if (klass == SCHERZO_CLASS_BATCH && !late_pick)
 		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
 }

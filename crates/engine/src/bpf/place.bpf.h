@@ -196,6 +196,22 @@ VERIFIED_ONCE s32 idle_low_power_cpu(struct task_struct *p __arg_trusted)
 	return -1;
 }
 
+/* Claims one of the CPUs that are awake for batch work anyway; -1 if none of them runs any. */
+VERIFIED_ONCE s32 claim_low_power_cpu(struct task_struct *p __arg_trusted)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc)
+			break;
+		if (cpuc->low_power && may_run_on(p, cpu) && try_claim(cpuc))
+			return cpu;
+	}
+	return -1;
+}
+
 /*
  * The CPUs that stay awake for batch work: the first quarter of those online, at least one.
  * The counts live in memory because the verifier would follow each of their values through the loop.

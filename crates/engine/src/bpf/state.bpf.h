@@ -143,8 +143,10 @@ struct cpu_ctx {
 	u64 held_since_ns; /* see ours_left() */
 	u64 held_ns; /* time that was held before */
 	u32 llc;
+	u32 llc_known; /* not of a CPU that was offline or absent when the scheduler was loaded */
 	u32 online;
 	u32 low_power; /* carries batch work in low-power mode */
+	u32 performance; /* that was asked for last, of SCX_CPUPERF_ONE; 0 is none yet */
 	/* Turns between queues that cannot be compared, each question with its own. */
 	u8 turn_pinned;
 	u8 turn_order;
@@ -202,6 +204,7 @@ struct task_ctx {
 	s32 last_cpu; /* -1 until it first runs */
 	s32 wait_cpu;
 	bool woken; /* woken, but never judged by user space since */
+	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
 };
 
 struct {

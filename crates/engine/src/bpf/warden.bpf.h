@@ -98,6 +98,8 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	wake_engine_for_backlog(page, now, false);
 	try_recover(page, now);
 	check_queues(now, READ_ONCE(page->stall_limit_ns));
+	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(page->nr_custody));
+	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
 	if (READ_ONCE(page->nr_custody) > 0) {
 		if (oldest_custody_ns(now) > READ_ONCE(page->custody_limit_ns))
 			degrade(page, now);

@@ -95,6 +95,31 @@ mod behaviour {
         assert_eq!(policy.pop().unwrap().class, Class::Batch);
     }
 
+    /// Wakes 100 times, each time after so long a burst and as long a sleep; its class at the end.
+    fn class_of_sleeper(mode: Mode, burst_ms: u64) -> Class {
+        let mut policy = policy();
+        policy.set_settings(Settings { mode, ..Settings::default() });
+        for turn in 0..100 {
+            policy
+                .enqueue(&TaskFacts {
+                    burst_ns: burst_ms * MS,
+                    sum_exec_ns: turn * burst_ms * MS,
+                    nr_voluntary_switches: turn,
+                    ..woken(0, turn * 2 * burst_ms * MS)
+                })
+                .unwrap();
+            policy.pop();
+        }
+        policy.verdict(SlotId(0)).class
+    }
+
+    #[test]
+    fn who_computes_long_between_sleeps_packs_in_low_power() {
+        assert_eq!(class_of_sleeper(Mode::Interactive, 4), Class::Interactive);
+        assert_eq!(class_of_sleeper(Mode::LowPower, 4), Class::Batch);
+        assert_eq!(class_of_sleeper(Mode::LowPower, 1), Class::Interactive);
+    }
+
     #[test]
     fn only_woken_interactive_tasks_preempt() {
         let mut policy = policy();

@@ -10,8 +10,6 @@
 )]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +20,7 @@ use scherzo_daemon::cli::serve;
 use scherzo_daemon::engine::simulated::{Simulated, Tree};
 use scherzo_daemon::shell::{NR_INPUTS, Parts};
 use scherzo_host::Root;
+use scherzo_test_bus::PrivateBus;
 use tokio::sync::{mpsc, oneshot};
 use zbus::connection::Builder;
 use zbus::{Connection, OwnedVariant, Variant};
@@ -30,81 +29,40 @@ use zbus::{Connection, OwnedVariant, Variant};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A bus that is both the session's and the system's.
-pub struct Bus {
-    process: Child,
-    pub address: String,
-    directory: tempfile::TempDir,
-}
+pub struct Bus(PrivateBus);
 
 impl Bus {
-    pub fn start(name: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let address = format!("unix:path={}", directory.path().join(name).display());
-        let config = format!(
-            r#"<busconfig>
-              <listen>{address}</listen>
-              <auth>EXTERNAL</auth>
-              <policy context="default">
-                <allow user="*"/><allow own="*"/>
-                <allow send_type="method_call"/><allow send_type="signal"/>
-                <allow send_type="method_return"/><allow send_type="error"/>
-                <allow receive_type="method_call"/><allow receive_type="signal"/>
-                <allow receive_type="method_return"/><allow receive_type="error"/>
-              </policy>
-            </busconfig>"#
-        );
-        std::fs::write(directory.path().join("bus.conf"), config).unwrap();
-        Self { process: Self::spawn(&directory), address, directory }
-    }
-
-    fn spawn(directory: &tempfile::TempDir) -> Child {
-        let mut process = Command::new("dbus-daemon")
-            .arg(format!("--config-file={}", directory.path().join("bus.conf").display()))
-            .args(["--nofork", "--print-address=1"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dbus-daemon must be installed");
-        // It says its address when it is ready.
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-        process
+    pub fn start() -> Self {
+        Self(PrivateBus::start())
     }
 
     /// The same address, and nobody on it.
     pub fn restart(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.process = Self::spawn(&self.directory);
+        self.0.restart();
     }
 
     /// The program under test.
     pub fn tray(&self) -> tokio::process::Child {
         tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzo-tray"))
-            .env("DBUS_SESSION_BUS_ADDRESS", &self.address)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
+            .env("DBUS_SESSION_BUS_ADDRESS", self.0.address())
+            .env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address())
+            .env("XDG_CONFIG_HOME", self.0.directory().join("config"))
+            .env("XDG_CONFIG_DIRS", self.0.directory().join("etc"))
             .kill_on_drop(true)
             .spawn()
             .unwrap()
     }
 
     pub async fn connect(&self) -> Connection {
-        Builder::address(self.address.as_str()).build().await.unwrap()
+        Builder::address(self.0.address()).build().await.unwrap()
     }
 
     pub async fn own(&self, name: &'static str) -> Connection {
-        Builder::address(self.address.as_str()).name(name).build().await.unwrap()
+        Builder::address(self.0.address()).name(name).build().await.unwrap()
     }
 
     pub async fn scheduler(&self) -> SchedulerProxy<'static> {
         SchedulerProxy::new(&self.connect().await).await.unwrap()
-    }
-}
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -117,10 +75,10 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start(bus: &Bus) -> Self {
-        let root = Root::new(bus.directory.path());
+        let root = Root::new(bus.0.directory());
         Tree::plant(root.clone()).unwrap();
         let (end, ended) = oneshot::channel();
-        let (address, at) = (bus.address.clone(), root.clone());
+        let (address, at) = (bus.0.address().to_owned(), root.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -212,7 +170,7 @@ pub struct App {
 impl App {
     pub async fn start(bus: &Bus) -> Self {
         let activations = Arc::default();
-        let bus = Builder::address(bus.address.as_str())
+        let bus = Builder::address(bus.0.address())
             .serve_at("/org/scherzo/Scherzo", Activations(Arc::clone(&activations)))
             .name("org.scherzo.Scherzo")
             .build()
@@ -235,7 +193,7 @@ pub struct Panel {
 impl Panel {
     pub async fn start(bus: &Bus) -> Self {
         let told = Told::default();
-        let bus = Builder::address(bus.address.as_str())
+        let bus = Builder::address(bus.0.address())
             .serve_at("/StatusNotifierWatcher", Watcher(told.clone()))
             .serve_at("/org/freedesktop/Notifications", Notifications(told.clone()))
             .name("org.kde.StatusNotifierWatcher")
@@ -282,6 +240,20 @@ trait StatusNotifierItem {
 
     #[zbus(property(emits_changed_signal = "false"))]
     fn tool_tip(&self) -> zbus::Result<(String, Vec<(i32, i32, Vec<u8>)>, String, String)>;
+}
+
+#[zbus::proxy(
+    interface = "org.freedesktop.Application",
+    default_service = "org.scherzo.Tray",
+    default_path = "/org/scherzo/Tray"
+)]
+pub trait Remote {
+    fn activate_action(
+        &self,
+        action: &str,
+        parameters: Vec<OwnedVariant>,
+        platform_data: HashMap<String, OwnedVariant>,
+    ) -> zbus::Result<()>;
 }
 
 type Entry = HashMap<String, OwnedVariant>;
@@ -369,6 +341,53 @@ fn text(entry: &Entry, name: &str) -> String {
 
 fn number(entry: &Entry, name: &str) -> Option<i32> {
     entry.get(name).and_then(|value| i32::try_from(value.clone()).ok())
+}
+
+/// The usual scene: a bus, a panel, and the tray in it, with the service there or not.
+pub struct Scene {
+    pub bus: Bus,
+    pub panel: Panel,
+    pub tray: tokio::process::Child,
+    pub menu: Menu,
+}
+
+impl Scene {
+    /// Without the service.
+    pub async fn bare() -> Self {
+        Self::on(Bus::start()).await
+    }
+
+    /// With the service, turned off.
+    pub async fn served() -> (Self, Daemon) {
+        Self::served_on(Bus::start()).await
+    }
+
+    async fn served_on(bus: Bus) -> (Self, Daemon) {
+        let daemon = Daemon::start(&bus);
+        let scene = Self::on(bus).await;
+        scene.menu.wait_for("Turned off").await;
+        (scene, daemon)
+    }
+
+    /// With the service, turned on by the menu.
+    pub async fn running() -> (Self, Daemon) {
+        Self::running_on(Bus::start()).await
+    }
+
+    /// The same, on a bus that others are on already.
+    pub async fn running_on(bus: Bus) -> (Self, Daemon) {
+        let (scene, daemon) = Self::served_on(bus).await;
+        scene.menu.click("Use Scherzo").await;
+        scene.menu.wait_for("Interactive").await;
+        (scene, daemon)
+    }
+
+    async fn on(bus: Bus) -> Self {
+        let panel = Panel::start(&bus).await;
+        let tray = bus.tray();
+        let menu = Menu::of(&panel).await;
+        Self { bus, panel, tray, menu }
+    }
 }
 
 /// Asks until the answer is yes.

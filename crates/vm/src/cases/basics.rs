@@ -6,8 +6,9 @@ use anyhow::{Result, ensure};
 
 use super::service::{
     COMPACTION, MOMENT, call, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, journal, kernel, property, start_load, statistic, statistics, wait_until,
+    ensure_unloaded, journal, kernel, property, start_load, statistic,
 };
+use super::survival::ensure_accounted;
 use crate::guest::Guest;
 use crate::shell::Shell;
 
@@ -87,12 +88,7 @@ pub(super) fn statistics_move(guest: &mut Guest) -> Result<()> {
     ensure!(decided_under_load > decided, "user space decided nothing under load");
     ensure!(bad == 0, "{bad} malformed records or decisions");
     call(guest, "GetWaitHistogram", "")?;
-    // Counters move while they are read: between two moments of a quiet machine they agree.
-    wait_until(guest, "every task that was handed over is accounted for", MOMENT, |shell| {
-        let keys = ["nr_handed", "nr_user", "nr_reclaimed", "nr_swept", "nr_left", "nr_custody"];
-        let [handed, accounted @ ..] = statistics(shell, keys)?;
-        Ok(accounted.iter().sum::<u64>() == handed)
-    })
+    ensure_accounted(guest)
 }
 
 /// Unloading leaves the kernel as it was found.

@@ -2,13 +2,19 @@
 //!
 //! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
 
+mod agreement;
 mod bad_input;
 mod basics;
 mod faults;
+mod hardening;
 mod idle;
 mod latency;
+mod packages;
+mod power;
 pub mod service;
 mod storms;
+mod survival;
+mod topology;
 mod unsupported;
 
 use crate::harness::{Case, Group};
@@ -23,6 +29,8 @@ const fn case(name: &'static str, run: fn(&mut crate::guest::Guest) -> anyhow::R
 const SCHEDULING: &[Case] = &[
     case("boot", basics::boot),
     case("load", basics::load),
+    case("a confined service", hardening::unit),
+    case("an engine without rights", hardening::engine),
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),
@@ -41,6 +49,9 @@ const SCHEDULING: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
+/// What happens around the scheduler, with the services that a laptop has. It does not depend on the kernel.
+const LIVING: &[Case] = &[case("a battery", power::battery), case("nothing was ejected", basics::no_ejections)];
+
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
     case("100 kills of the engine", storms::hundred_kills),
@@ -48,9 +59,64 @@ const LONG: &[Case] = &[
     case("nothing was ejected in the long run", basics::no_ejections),
 ];
 
+/// What has thrown other schedulers out, 15 s each.
+const SURVIVAL: &[Case] = &[
+    case("race-sched storm", survival::race_sched),
+    case("affinity storm", survival::affinity),
+    case("fork and exec storm", survival::fork_and_exec),
+    case("futex storm", survival::futex),
+    case("pipe storm", survival::pipe),
+    case("memory at 110 %", survival::memory),
+    case("a CPU that comes and goes", survival::hotplug),
+    case("engine stopped", survival::stopped_engine),
+    case("real-time hogs", survival::real_time),
+    case("nothing was ejected", basics::no_ejections),
+    case("too many real-time hogs", survival::too_much_real_time),
+];
+
+/// Two sockets of a node each, with two threads to a core: what a domain is matters here.
+const TOPOLOGY: &[Case] = &[
+    case("load", basics::load),
+    case("every mode under load", basics::every_mode_under_load),
+    case("work spreads over all domains", topology::spreads),
+    case("a CPU leaves and returns", faults::cpu_hotplug),
+    case("every way to find an idle CPU", topology::placements),
+    case("nothing was ejected", basics::no_ejections),
+];
+
+const SOAK: &[Case] =
+    &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
+
+const PACKAGES: &[Case] = &[
+    case("boot", basics::boot),
+    case("install", packages::install),
+    case("the packages' own test", packages::smoke),
+    case("turned on, then rebooted", packages::reboot),
+    case("upgrade while running", packages::upgrade),
+    case("purge", packages::purge),
+];
+
+const PACKAGES_MALFORMED_BTF: &[Case] =
+    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_with_malformed_btf)];
+
+const PACKAGES_WITHOUT_SCHED_EXT: &[Case] =
+    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_without_sched_ext)];
+
+/// What `cargo xtask test packages` runs, in guests that hold nothing of ours but packages.
+#[must_use]
+pub fn package_plan() -> Vec<Group> {
+    let machine = Machine { nr_cpus: 2, time: Time::Steady, reboots: true, ..Machine::default() };
+    let group = |name, role, cases: &[Case]| Group { name, role, machine: machine.clone(), cases: cases.to_vec() };
+    vec![
+        group("packages", Role::Lts, PACKAGES),
+        group("packages, malformed BTF", Role::MalformedBtf, PACKAGES_MALFORMED_BTF),
+        group("packages, no sched_ext", Role::WithoutSchedExt, PACKAGES_WITHOUT_SCHED_EXT),
+    ]
+}
 
 /// What `cargo xtask test vm` runs; `long` adds what takes long.
 #[must_use]
@@ -61,11 +127,24 @@ pub fn plan(long: bool) -> Vec<Group> {
     if long {
         scheduling.extend_from_slice(LONG);
     }
-    vec![
+    let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
+    let mut groups = vec![
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
-        Group { name: "virtual time", role: Role::Lts, machine: virtual_time, cases: LATENCY.to_vec() },
+        Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
+        Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
+        Group { name: "in life", role: Role::Newest, machine: steady(2), cases: LIVING.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
-    ]
+    ];
+    if long {
+        let survival = SURVIVAL.to_vec();
+        groups.extend([
+            Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
+            Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
+            Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
+            Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
+        ]);
+    }
+    groups
 }

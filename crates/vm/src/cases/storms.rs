@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::faults;
 use super::service::{
     call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
     ensure_unloaded, kernel, start_load,
 };
+use super::{faults, survival};
 use crate::guest::Guest;
 use crate::progress::say;
 use crate::shell::Shell;
@@ -42,6 +42,33 @@ pub(super) fn soak(guest: &mut Guest) -> Result<()> {
     let storm = "stress-ng --race-sched 2 --fork 2 --cpu 4 --futex 2 --pipe 2 --switch 2 --timeout 600s --quiet";
     survives(guest, storm, Duration::from_mins(15))
 }
+
+/// An hour of everything, in turns of a minute, while the mode changes every second.
+pub(super) fn hour(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let modes = guest.spawn(
+        "while :; do for mode in interactive fifo low-power; do scherzoctl mode $mode >/dev/null || exit 1; sleep 1; done; done",
+    )?;
+    for turn in 0..60 {
+        let storm = TURNS[turn % TURNS.len()];
+        guest.check(&format!("stress-ng {storm} --timeout 60s --quiet"), Duration::from_mins(5))?;
+        ensure_undisturbed(guest, &loaded)?;
+        survival::ensure_sound(guest)?;
+        say(&format!("minute {} of 60: {storm}", turn + 1));
+    }
+    guest.kill(&modes)?;
+    call(guest, "SetMode", "s auto").map(drop)
+}
+
+/// What an hour is made of.
+const TURNS: &[&str] = &[
+    "--cpu 4 --cpu-method int64",
+    "--fork 2 --exec 2",
+    "--pipe 2 --switch 2",
+    "--futex 2 --affinity 4",
+    "--race-sched 2",
+    "--cpu 2 --cpu-load 40 --timer 1 --nanosleep 2",
+];
 
 fn survives(guest: &mut Guest, storm: &str, limit: Duration) -> Result<()> {
     let loaded = ensure_loaded(guest)?;

@@ -166,7 +166,7 @@ fn account(shell: &mut dyn Shell, program: &str) -> Result<Account> {
 
 /// The peer's own counter, which lies in the global variables of its BPF object.
 fn rustland_dispatches(shell: &mut dyn Shell) -> Result<u64> {
-    let text = shell.check("bpftool --json map dump name bpf.bss", MOMENT)?;
+    let text = shell.check("bpftool --json map dump name bpf_bpf.bss", MOMENT)?;
     let value: Value = serde_json::from_str(&text).context("bpftool printed no JSON")?;
     find_number(&value, "nr_user_dispatches").context("scx_rustland does not count its dispatches")
 }

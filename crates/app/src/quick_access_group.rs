@@ -1,0 +1,277 @@
+//! Where else Scherzo can be at hand: GNOME Shell's quick settings, and the panel's tray. Each is offered only on a desktop
+//! that has it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::{CompositeTemplate, TemplateChild, gio, glib};
+use scherzo_api::autostart::Autostart;
+use scherzo_i18n::{fill, gettext};
+
+use crate::model::quick_access::{EXTENSION, Toggle};
+
+const SHELL: Place =
+    Place { name: "org.gnome.Shell", path: "/org/gnome/Shell", interface: "org.gnome.Shell.Extensions" };
+const TRAYS: Place = Place {
+    name: "org.kde.StatusNotifierWatcher",
+    path: "/StatusNotifierWatcher",
+    interface: "org.kde.StatusNotifierWatcher",
+};
+const OUR_TRAY: Place =
+    Place { name: "org.scherzo.Tray", path: "/org/scherzo/Tray", interface: "org.freedesktop.Application" };
+
+/// An interface on the session bus.
+struct Place {
+    name: &'static str,
+    path: &'static str,
+    interface: &'static str,
+}
+
+mod imp {
+    use super::{
+        Autostart, Cell, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
+        PreferencesGroupImpl, RefCell, TemplateChild, Toggle, WidgetImpl, gio, glib,
+    };
+    use gtk::subclass::prelude::*;
+
+    #[derive(Debug, Default, CompositeTemplate)]
+    #[template(file = "quick_access_group.ui")]
+    pub struct QuickAccessGroup {
+        #[template_child]
+        pub(super) toggle: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) icon: TemplateChild<adw::SwitchRow>,
+        /// What is shown of the toggle; nothing without GNOME Shell.
+        pub(super) shown_toggle: Cell<Option<Toggle>>,
+        /// A panel shows icons of programs.
+        pub(super) has_tray: Cell<bool>,
+        pub(super) autostart: RefCell<Option<Autostart>>,
+        /// Followed as long as this lives.
+        pub(super) followed: RefCell<Vec<gio::DBusProxy>>,
+        pub(super) monitor: RefCell<Option<gio::FileMonitor>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for QuickAccessGroup {
+        const NAME: &'static str = "ScherzoQuickAccessGroup";
+        type Type = super::QuickAccessGroup;
+        type ParentType = adw::PreferencesGroup;
+
+        fn class_init(class: &mut Self::Class) {
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for QuickAccessGroup {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().set_up();
+        }
+    }
+
+    impl WidgetImpl for QuickAccessGroup {}
+    impl PreferencesGroupImpl for QuickAccessGroup {}
+}
+
+glib::wrapper! {
+    /// The group.
+    pub struct QuickAccessGroup(ObjectSubclass<imp::QuickAccessGroup>)
+        @extends adw::PreferencesGroup, gtk::Widget,
+        @implements gtk::Accessible, gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl QuickAccessGroup {
+    fn set_up(&self) {
+        let imp = self.imp();
+        imp.autostart.replace(Autostart::of_this_person(&scherzo_i18n::data_dir()));
+        self.follow_file();
+        let this = self.downgrade();
+        imp.toggle.connect_active_notify(move |row| {
+            let used = this.upgrade().filter(|group| {
+                let shown = group.imp().shown_toggle.get().filter(|toggle| toggle.is_usable());
+                shown.is_some_and(|shown| (shown == Toggle::On) != row.is_active())
+            });
+            if let Some(group) = used {
+                let on = row.is_active();
+                glib::spawn_future_local(async move { group.set_toggle(on).await });
+            }
+        });
+        let this = self.downgrade();
+        imp.icon.connect_active_notify(move |row| {
+            if let Some(group) = this.upgrade().filter(|group| group.starts_at_login() != row.is_active()) {
+                let on = row.is_active();
+                glib::spawn_future_local(async move { group.set_icon(on).await });
+            }
+        });
+        self.show();
+        for (place, look) in [(&SHELL, Self::look_at_shell as fn(Self)), (&TRAYS, Self::look_at_trays)] {
+            let this = self.downgrade();
+            glib::spawn_future_local(async move {
+                if let (Ok(proxy), Some(group)) = (place.proxy().await, this.upgrade()) {
+                    group.follow(proxy, look);
+                }
+            });
+        }
+    }
+
+    /// Looks now, when its owner changes, and when it says that something has changed.
+    fn follow(&self, proxy: gio::DBusProxy, look: fn(Self)) {
+        let this = self.downgrade();
+        proxy.connect_notify_local(Some("g-name-owner"), move |_, _| {
+            this.upgrade().map(look);
+        });
+        let this = self.downgrade();
+        proxy.connect_local("g-signal", false, move |_| {
+            this.upgrade().map(look);
+            None
+        });
+        let this = self.downgrade();
+        proxy.connect_local("g-properties-changed", false, move |_| {
+            this.upgrade().map(look);
+            None
+        });
+        self.imp().followed.borrow_mut().push(proxy);
+        look(self.clone());
+    }
+
+    fn look_at_shell(self) {
+        glib::spawn_future_local(async move {
+            let toggle = read_toggle().await.ok();
+            self.imp().shown_toggle.set(toggle);
+            self.show();
+        });
+    }
+
+    fn look_at_trays(self) {
+        glib::spawn_future_local(async move {
+            let has_tray = TRAYS.property::<bool>("IsStatusNotifierHostRegistered").await;
+            self.imp().has_tray.set(has_tray.unwrap_or_default());
+            self.show();
+        });
+    }
+
+    /// The tray's own menu changes the file too.
+    fn follow_file(&self) {
+        let file = self.imp().autostart.borrow().as_ref().map(|autostart| gio::File::for_path(autostart.file()));
+        let monitor = file.and_then(|file| file.monitor_file(gio::FileMonitorFlags::NONE, gio::Cancellable::NONE).ok());
+        if let Some(monitor) = &monitor {
+            let this = self.downgrade();
+            monitor.connect_changed(move |_, _, _, _| {
+                if let Some(group) = this.upgrade() {
+                    group.show();
+                }
+            });
+        }
+        self.imp().monitor.replace(monitor);
+    }
+
+    fn starts_at_login(&self) -> bool {
+        self.imp().autostart.borrow().as_ref().is_some_and(Autostart::is_on)
+    }
+
+    fn show(&self) {
+        let imp = self.imp();
+        if let Some(toggle) = imp.shown_toggle.get() {
+            imp.toggle.set_subtitle(&toggle.explanation());
+            imp.toggle.set_sensitive(toggle.is_usable());
+            imp.toggle.set_active(toggle == Toggle::On);
+        }
+        imp.toggle.set_visible(imp.shown_toggle.get().is_some());
+        let is_on = self.starts_at_login();
+        imp.icon.set_active(is_on);
+        // What was turned on elsewhere can be turned off here.
+        imp.icon.set_visible(imp.autostart.borrow().is_some() && (imp.has_tray.get() || is_on));
+        // Their own visibility: as parts of a group that is hidden neither is seen.
+        self.set_visible(imp.toggle.get_visible() || imp.icon.get_visible());
+    }
+
+    async fn set_toggle(self, on: bool) {
+        let method = if on { "EnableExtension" } else { "DisableExtension" };
+        if let Err(problem) = SHELL.call(method, &(EXTENSION,).to_variant()).await {
+            self.tell(&problem);
+        }
+        self.look_at_shell();
+    }
+
+    /// The file for all logins to come, and the tray for now.
+    async fn set_icon(self, on: bool) {
+        let autostart = self.imp().autostart.borrow().clone();
+        if let Some(Err(problem)) = autostart.map(|autostart| autostart.set(on)) {
+            self.tell(&problem);
+        } else if on {
+            if let Err(problem) = OUR_TRAY.start().await {
+                self.tell(&problem);
+            }
+        } else {
+            let quit = ("quit", Vec::<glib::Variant>::new(), HashMap::<String, glib::Variant>::new());
+            // It need not be there.
+            let _ = OUR_TRAY.call("ActivateAction", &quit.to_variant()).await;
+        }
+        self.show();
+    }
+
+    fn tell(&self, problem: &dyn std::fmt::Display) {
+        let text = fill(&gettext("Nothing was changed: {problem}"), &[("problem", problem)]);
+        if let Some(dialog) =
+            self.ancestor(adw::PreferencesDialog::static_type()).and_downcast::<adw::PreferencesDialog>()
+        {
+            dialog.add_toast(adw::Toast::builder().title(text).use_markup(false).build());
+        }
+    }
+}
+
+async fn read_toggle() -> Result<Toggle, glib::Error> {
+    let extensions_are_on = SHELL.property::<bool>("UserExtensionsEnabled").await?;
+    let answer = SHELL.call("GetExtensionInfo", &(EXTENSION,).to_variant()).await?;
+    let info = glib::VariantDict::new(Some(&answer.child_value(0)));
+    Ok(Toggle::of(&info, extensions_are_on))
+}
+
+impl Place {
+    /// For what it says by itself. It is not started.
+    async fn proxy(&self) -> Result<gio::DBusProxy, glib::Error> {
+        let flags = gio::DBusProxyFlags::DO_NOT_AUTO_START;
+        let bus = gio::bus_get_future(gio::BusType::Session).await?;
+        gio::DBusProxy::new_future(&bus, flags, None, Some(self.name), self.path, self.interface).await
+    }
+
+    /// Asks it; it is not started.
+    async fn call(&self, method: &str, arguments: &glib::Variant) -> Result<glib::Variant, glib::Error> {
+        self.call_on(self.interface, method, arguments).await
+    }
+
+    async fn call_on(
+        &self,
+        interface: &str,
+        method: &str,
+        arguments: &glib::Variant,
+    ) -> Result<glib::Variant, glib::Error> {
+        let bus = gio::bus_get_future(gio::BusType::Session).await?;
+        let flags = gio::DBusCallFlags::NO_AUTO_START;
+        bus.call_future(Some(self.name), self.path, interface, method, Some(arguments), None, flags, -1).await
+    }
+
+    async fn property<T: glib::variant::FromVariant>(&self, name: &str) -> Result<T, glib::Error> {
+        let arguments = (self.interface, name).to_variant();
+        let answer = self.call_on("org.freedesktop.DBus.Properties", "Get", &arguments).await?;
+        let value = answer.child_value(0).as_variant().and_then(|value| value.get());
+        value.ok_or_else(|| glib::Error::new(gio::IOErrorEnum::InvalidData, name))
+    }
+
+    /// Starts it by its name.
+    async fn start(&self) -> Result<(), glib::Error> {
+        let bus = gio::bus_get_future(gio::BusType::Session).await?;
+        let (driver, path, arguments) =
+            ("org.freedesktop.DBus", "/org/freedesktop/DBus", (self.name, 0u32).to_variant());
+        let flags = gio::DBusCallFlags::NONE;
+        let started =
+            bus.call_future(Some(driver), path, driver, "StartServiceByName", Some(&arguments), None, flags, -1).await;
+        started.map(drop)
+    }
+}

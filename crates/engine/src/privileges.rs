@@ -1,0 +1,39 @@
+//! What the engine may do, and how it gives that up once it is attached.
+//!
+//! Loading takes capabilities; scheduling takes none: the kernel asks for them when programs are loaded and maps are made,
+//! not when programs that are open are run or a link is closed. What is restored at the end, the sysctl, belongs to root,
+//! and needs no more than that.
+
+use std::io;
+
+use anyhow::{Context, Result};
+use rustix::thread::{self, CapabilitySet, CapabilitySets};
+
+/// Gives up every capability for good: no program that this process could start would get one back.
+///
+/// The engine has one thread, so that what concerns the thread concerns the process.
+pub fn drop_all() -> Result<()> {
+    thread::set_no_new_privs(true).map_err(io::Error::from).context("cannot forbid new privileges")?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    thread::set_capabilities(None, sets).map_err(io::Error::from).context("cannot give up capabilities")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a thread of its own, since that is what loses its rights.
+    #[test]
+    fn nothing_is_left_and_nothing_comes_back() {
+        let held = std::thread::spawn(|| {
+            drop_all().unwrap();
+            let full = CapabilitySets { permitted: CapabilitySet::BPF, ..thread::capabilities(None).unwrap() };
+            let regained = thread::set_capabilities(None, full);
+            (thread::capabilities(None).unwrap(), thread::no_new_privs().unwrap(), regained.is_ok())
+        });
+        let (sets, no_new_privs, regained) = held.join().unwrap();
+        assert!(sets.effective.is_empty() && sets.permitted.is_empty() && sets.inheritable.is_empty(), "{sets:?}");
+        assert!(no_new_privs && !regained);
+    }
+}

@@ -1,0 +1,216 @@
+"""Every page of the app, opened as people do: by actions, by keys and by clicks; and every state that the app can be in.
+
+Arguments: light or dark, width.
+"""
+
+import sys
+
+import a11y
+from app import App
+from stage import Kernel, Stage, expect, has_owner, wait_for
+
+MOST_EJECTIONS = 6
+MENU = ["Compare With and Without…", "Diagnosis", "Preferences", "Keyboard Shortcuts", "About Scherzo"]
+
+style, width = sys.argv[1:]
+stage = Stage()
+app = App(width=int(width), height=760, dark=style == "dark")
+
+
+def look(page):
+    app.look(f"{style}-{width}-{page}")
+
+
+def expect_page(title, *buttons):
+    """A page that says why there is nothing to control, and which ways lead out."""
+    app.expect_text(title)
+    for button in buttons:
+        a11y.find(app.root, "button", button)
+    expect(f"modes to choose from while {title!r} is shown", a11y.find_all(app.root, "radio button"), [])
+
+
+def height_of(text):
+    """Of the first label that says this; 0 if it cannot be seen. A banner keeps its text when it closes."""
+    labels = a11y.find_all(app.root, "label", text)
+    return a11y.extents(labels[0])[3] if labels else 0
+
+
+def go_back():
+    app.use("Back", "button")
+
+
+def obstacles():
+    """Why there is nothing to control, each with its way forward."""
+    expect_page("The Service Is Not Running", "Start Service")
+    look("not-running")
+    stage.expect_not_activated()
+    app.use("Start Service", "button")
+    wait_for("the bus was asked to start the service", stage.was_activated)
+
+    app.screen.keys("alt+3")
+    app.expect_text("No History")
+    look("history-unknown")
+    app.screen.keys("alt+1")
+
+    stage.uninstall()
+    expect_page("The Service Is Missing", "Try Again")
+    look("missing")
+    app.use("Try Again", "button")
+    expect_page("The Service Is Missing", "Try Again")
+
+    stage.serve(Kernel("/tmp/old-kernel", has_sched_ext=False))
+    expect_page("This Kernel Is Not Supported", "Diagnosis")
+    look("unsupported")
+    app.use("Diagnosis", "button")
+    app.expect_text("has no sched_ext")
+    look("diagnosis-of-a-problem")
+    go_back()
+    stage.leave()
+
+    kernel = Kernel("/tmp/taken-kernel")
+    kernel.load("lavd_1.0.5")
+    stage.serve(kernel)
+    expect_page("Another Scheduler Is Running", "Diagnosis")
+    app.expect_text("lavd_1.0.5")
+    look("foreign")
+    stage.leave()
+
+
+def first_run(kernel):
+    """What it is, before it was ever turned on."""
+    stage.serve(kernel)
+    expect_page("Keep Your Desktop Responsive", "Turn On")
+    look("first-run")
+    for view, text in [("alt+2", "No Statistics"), ("alt+3", "Nothing Has Happened Yet")]:
+        app.screen.keys(view)
+        app.expect_text(text)
+        look(text.split()[-1].lower())
+    app.screen.keys("alt+1")
+    app.use("Turn On", "button")
+    stage.wait_until("State", "running")
+    wait_for("the controls", lambda: app.is_on("Use Scherzo") and app.is_on("Automatic"))
+    app.expect_text("Interactive")
+    look("overview")
+
+
+def troubles(kernel):
+    """What goes wrong while it runs."""
+    stage.silence_engine()
+    stage.wait_until("State", "degraded")
+    app.expect_text("The engine does not answer; nothing is lost")
+    look("degraded")
+    stage.silence_engine()
+    stage.wait_until("State", "running")
+    app.expect_text("It is the default; nobody chose another mode.")
+    wait_for("the end of the banner", lambda: height_of("The engine does not answer; nothing is lost") == 0)
+
+    # One ejection is made good at once; after six in a row the service waits for the person.
+    for _ in range(MOST_EJECTIONS):
+        stage.wait_until("State", "running")
+        kernel.unload()
+        stage.wait_until("State", "fallback")
+    app.expect_text("The Kernel's Scheduler Has Taken Over")
+    a11y.find(app.root, "button", "Turn On")
+    look("ejected")
+    app.use("Turn On", "button")
+    stage.wait_until("State", "running")
+    app.expect_text("It is the default; nobody chose another mode.")
+
+
+def views():
+    """The other views, and what is pushed over them."""
+    app.screen.keys("alt+2")
+    app.expect_text("Wait for a Processor")
+    wait_for("charts", lambda: len(a11y.find_all(app.root, "image")) >= 2)
+    app.click(a11y.find(app.root, None, "Compare With and Without"))
+    app.expect_text("Does It Help Here?")
+    look("compare")
+    app.choose("Duration", "5 minutes")
+    app.use("Measure", "button")
+    app.expect_text("Measuring Without Scherzo")
+    stage.wait_until("Enabled", False)
+    look("compare-under-way")
+    app.use("Cancel", "button")
+    app.expect_text("Does It Help Here?")
+    stage.wait_until("State", "running")
+    go_back()
+    app.expect_text("Wait for a Processor")
+
+    app.screen.keys("alt+3")
+    app.expect_text("Turned on.")
+    app.expect_text("The kernel ejected the scheduler")
+    look("history")
+    app.screen.keys("ctrl+d")
+    app.expect_text("Diagnosis")
+    app.use("Look Again", "button")
+    app.use("Copy Report", "button")
+    app.expect_text("Report copied")
+    look("diagnosis")
+    app.screen.keys("alt+Left")
+    app.expect_text("Turned on.")
+
+
+def dialogs():
+    """What opens over the pages, by its key and from the menu."""
+    app.screen.keys("alt+1")
+    app.screen.keys("ctrl+question")
+    app.expect_text("Compare with and without")
+    # A window of its own, which GTK makes as wide as it wants.
+    app.screen.picture(f"app-{style}-{width}-shortcuts")
+    app.screen.keys("Escape")
+    app.expect_gone("Compare with and without")
+    app.screen.focus(app.window)
+    for entry, text in [("Keyboard Shortcuts", "Compare with and without"), ("About Scherzo", "The Scherzo contributors")]:
+        app.use("Main Menu")
+        app.screen.keys(*["Down"] * MENU.index(entry), "Return")
+        app.expect_text(text)
+        if entry == "About Scherzo":
+            look("about")
+        app.screen.keys("Escape")
+        app.expect_gone(text)
+        app.screen.focus(app.window)
+
+
+def rules():
+    """The preferences, with a rule for an application made, changed and removed."""
+    app.screen.keys("ctrl+comma")
+    a11y.find(app.root, "dialog", "Preferences")
+    look("preferences")
+    app.use("Add an Application", "button")
+    a11y.find(app.root, "dialog", "Add an Application")
+    look("applications")
+    app.screen.keys("s", "c", "h", "e", "r")
+    app.click(a11y.find(app.root, "list item", "Scherzo"))
+    app.choose("Scherzo", "Low Power")
+    wait_for("the rule", lambda: "low-power" in rules_file())
+    look("preferences-with-a-rule")
+    app.use("Remove Scherzo", "button")
+    wait_for("no rule", lambda: "low-power" not in rules_file())
+    app.screen.keys("Escape")
+    wait_for("the end of the preferences", lambda: not a11y.find_all(app.root, "dialog", "Preferences"))
+
+
+def rules_file():
+    try:
+        with open("/home/person/.config/scherzo/applications.toml", encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def lost_bus():
+    """The system bus goes."""
+    stage.lose_bus()
+    expect_page("Not Connected", "Try Again")
+    look("no-bus")
+
+
+obstacles()
+usual = Kernel("/tmp/usual-kernel")
+first_run(usual)
+troubles(usual)
+views()
+dialogs()
+rules()
+lost_bus()
+app.expect_running()

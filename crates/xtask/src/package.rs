@@ -1,0 +1,49 @@
+//! `cargo xtask package`: packages for distributions.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use scherzo_vm::cache::Cache;
+use scherzo_vm::package::{Format, Maker};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// For which distributions
+    #[arg(required = true)]
+    formats: Vec<Kind>,
+    /// What distributions count beside the version
+    #[arg(long, default_value_t = 1)]
+    revision: u32,
+    /// Where to put them [default: target/packages]
+    #[arg(long, value_name = "DIRECTORY")]
+    to: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Debian, Ubuntu
+    Deb,
+    /// Fedora
+    Rpm,
+    /// Arch Linux
+    Arch,
+}
+
+pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+    let cache = Cache::open()?;
+    let maker = Maker::prepare(&cache, checkout)?;
+    let to = options.to.clone().unwrap_or_else(|| checkout.join("target/packages"));
+    for kind in &options.formats {
+        let format = match kind {
+            Kind::Deb => Format::Deb,
+            Kind::Rpm => Format::Rpm,
+            Kind::Arch => Format::Arch,
+        };
+        let to = to.join(format.to_string());
+        maker.make(format, options.revision, &to)?;
+        println!("{format} packages are in {}", to.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
