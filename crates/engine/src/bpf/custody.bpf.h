@@ -84,9 +84,11 @@ static void wake_engine(void)
 {
 	void *bell = bpf_ringbuf_reserve(&facts, 8, 0);
 
+	/* No room, or the ring's lock is not to be had here: the next occasion will do, since the backlog is still noted. */
+	if (!bell)
+		return;
 	WRITE_ONCE(unread_since_ns, 0);
-	if (bell)
-		bpf_ringbuf_discard(bell, BPF_RB_FORCE_WAKEUP);
+	bpf_ringbuf_discard(bell, BPF_RB_FORCE_WAKEUP);
 	count(SCHERZO_CNT_WAKE_ENGINE);
 }
 

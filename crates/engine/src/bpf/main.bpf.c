@@ -61,6 +61,27 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 	return true;
 }
 
+/*
+ * This CPU is being taken down and has passed the point where it still gets interrupts. Work for its own interrupt
+ * (scx_bpf_kick_cpu(), a ring's notification, a timer that is started) would stay in its list until it is taken down the
+ * next time, and block whatever is added to that list meanwhile. Wake-ups do come from here: of who asked for the CPU to be
+ * taken down, and by the interrupt work that the kernel flushes last.
+ */
+static __always_inline bool gets_no_interrupts(void)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	const struct cpumask *online;
+	bool gone;
+
+	if (!cpuc || cpuc->online)
+		return false;
+	online = scx_bpf_get_online_cpumask();
+	gone = !bpf_cpumask_test_cpu(cpu, online);
+	scx_bpf_put_cpumask(online);
+	return gone;
+}
+
 static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -137,7 +158,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		now = scx_bpf_now();
 		wake_up(p, tctx, now);
 	}
-	if (word.full_user)
+	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;
 	klass = task_class(tctx);
 	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded(page)) {
@@ -259,6 +280,11 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 			wake_up(p, tctx, scx_bpf_now());
 		else if (!tctx->wait_since_ns)
 			start_waiting(p, tctx, scx_bpf_now());
+	}
+	if (gets_no_interrupts()) {
+		/* The kernel itself reschedules the CPU that it chose for the task. */
+		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_OFFLINE);
+		return;
 	}
 	if (is_engine(p)) {
 		WRITE_ONCE(engine_waits, 1);
@@ -482,7 +508,7 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	}
 	ours_returned(cpuc, scx_bpf_now());
 	stats->nr_idle_entries++;
-	if (cpuc->rechecked)
+	if (cpuc->rechecked || !cpuc->online)
 		return;
 	if (nr_queued(QUEUE_INTERACTIVE, cpuc->llc) || nr_queued(QUEUE_BATCH, cpuc->llc) ||
 	    nr_queued(QUEUE_FIFO, cpuc->llc)) {

@@ -88,6 +88,15 @@ VERIFIED_ONCE int kick_for_late_batch(u64 now)
 	return 0;
 }
 
+/* Degraded, and the notice has not been answered: it may not have found room in the ring. */
+static __always_inline void remind_engine(const struct scherzo_control *page)
+{
+	u64 seq = READ_ONCE(page->degraded_seq);
+
+	if (seq & 1 && READ_ONCE(page->recovered_seq) != seq && READ_ONCE(page->parked))
+		wake_engine();
+}
+
 static int warden(void *map, int *key, struct bpf_timer *timer)
 {
 	struct scherzo_control *page = control_page();
@@ -96,6 +105,7 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	if (!page)
 		return 0;
 	wake_engine_for_backlog(page, now, false);
+	remind_engine(page);
 	try_recover(page, now);
 	check_queues(now, READ_ONCE(page->stall_limit_ns));
 	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(page->nr_custody));
