@@ -1,0 +1,98 @@
+//! The service on a bus of its own, and `scherzoctl` talking to it.
+
+use std::time::Duration;
+
+use scherzo_daemon::authorize::Polkit;
+use scherzo_daemon::cli::serve;
+use scherzo_daemon::engine::simulated::{Simulated, Tree};
+use scherzo_daemon::shell::{NR_INPUTS, Parts};
+use scherzo_host::Root;
+use scherzo_test_bus::PrivateBus;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// A private bus, whose directory is also the root of the simulated kernel.
+pub struct Bus(pub PrivateBus);
+
+impl Bus {
+    pub fn start() -> Self {
+        Self(PrivateBus::start())
+    }
+
+    pub fn root(&self) -> Root {
+        Root::new(self.0.directory())
+    }
+
+    /// Serves in the background until the test ends.
+    pub async fn serve(&self, trusted_uid: Option<u32>) {
+        let (inputs, inbox) = mpsc::channel(NR_INPUTS);
+        let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
+        let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
+        let parts = Parts { root: self.root(), engine, bus, inputs };
+        tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
+        while self.ctl(&["status"]).await.code == 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
+        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
+        command.env("XDG_CONFIG_HOME", self.0.directory().join("config"));
+        command
+    }
+
+    /// Waits for a mode and its reason.
+    pub async fn is_in(&self, mode: &str, reason: &str) {
+        for _ in 0..200 {
+            let status = self.ctl(&["--json", "status"]).await.json();
+            if status["mode"] == mode && status["reason"] == reason {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("never {mode} because of {reason}");
+    }
+
+    pub async fn ctl(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().await.unwrap();
+        Said {
+            code: output.status.code().unwrap(),
+            text: String::from_utf8(output.stdout).unwrap(),
+            complaint: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub text: String,
+    pub complaint: String,
+}
+
+impl Said {
+    /// Success without complaint.
+    pub fn plainly(self) -> String {
+        assert!(self.code == 0 && self.complaint.is_empty(), "{self:?}");
+        self.text
+    }
+
+    pub fn json(self) -> Value {
+        let document: Value = serde_json::from_str(&self.plainly()).unwrap();
+        assert_eq!(document["schema"], 1);
+        document
+    }
+
+    /// One sentence that holds `part`, and this exit code.
+    pub fn refused(&self, code: i32, part: &str) {
+        assert!(self.code == code && self.complaint.contains(part), "{self:?}");
+        assert_eq!(self.complaint.lines().count(), 1, "{self:?}");
+    }
+}
+
+pub fn own_uid() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").ok().map(|process| process.uid())
+}
