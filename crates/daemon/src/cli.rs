@@ -32,15 +32,16 @@ const EXIT_NAME_TAKEN: u8 = 3;
 
 /// The Scherzo service: loads, watches and switches the CPU scheduler, as org.scherzo.Scheduler1 on the system bus.
 ///
-/// Normally systemd starts it. Exit codes: 0 ended as asked, 1 failure, 2 wrong usage, 3 another instance runs.
+/// Systemd starts it; `scherzoctl` is for people. Exit codes: 0 ended as asked, 1 failure, 2 wrong usage, 3 another
+/// instance runs.
 #[derive(Debug, Parser)]
 #[command(name = "scherzod", version)]
 pub struct Options {
-    /// Pretend to have an engine and a kernel; on the session bus unless --address says otherwise
+    /// For developing clients: pretend to have an engine and a kernel, and serve on the session bus
     #[arg(long)]
     simulate: bool,
 
-    /// Address of the bus to serve on
+    /// Serve on the bus with this D-Bus address instead
     #[arg(long, value_name = "ADDRESS", requires = "simulate")]
     address: Option<String>,
 
@@ -52,7 +53,7 @@ pub struct Options {
     #[arg(long, requires = "simulate", hide = true)]
     simulate_polkit: bool,
 
-    /// Log every step
+    /// Log every event and what follows from it
     #[arg(long, short)]
     verbose: bool,
 }
@@ -130,7 +131,7 @@ pub async fn serve<E: Engine>(
     followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));
     await_the_end(&bus, inputs)?;
-    shell.run(inbox).await;
+    shell.run(inbox).await.context("cannot make a timer")?;
     // Whoever uses the bus still would keep it open.
     followers.shutdown().await;
     let lost = bus.is_closed();

@@ -15,6 +15,7 @@
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
+mod alarm;
 pub mod authorize;
 pub mod bus;
 pub mod cli;

@@ -16,6 +16,7 @@ use zbus::Connection;
 use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 
+use crate::alarm::Alarm;
 use crate::bus::{self, Service};
 use crate::config::Config;
 use crate::core::{
@@ -171,8 +172,9 @@ impl<E: Engine> Shell<E> {
         self.hold_profile.subscribe()
     }
 
-    /// Runs until the service is to end and nothing is loaded any more.
-    pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
+    /// Runs until the service is to end and nothing is loaded any more. Fails if time cannot be told.
+    pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) -> std::io::Result<()> {
+        let mut alarm = Alarm::new()?;
         log_state(&self.core.view());
         complain("note how this boot goes", self.store.note_boot(self.boot));
         let first = std::mem::take(&mut self.first);
@@ -181,7 +183,8 @@ impl<E: Engine> Shell<E> {
             let wakeup = self.core.next_wakeup().map(|at| self.started + at);
             let input = tokio::select! {
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
-                () = sleep_until(wakeup) => {
+                rung = alarm.ring_at(wakeup) => {
+                    rung?;
                     self.happen(Event::Tick).await;
                     continue;
                 }
@@ -193,6 +196,7 @@ impl<E: Engine> Shell<E> {
             watcher.abort();
             let _ = watcher.await;
         }
+        Ok(())
     }
 
     async fn take(&mut self, input: Input) {
@@ -273,7 +277,7 @@ impl<E: Engine> Shell<E> {
             Action::ReadKernel => return self.kernel().map(Event::Kernel),
             Action::ReadHealth => {
                 let (pages, _) = self.pages.as_ref()?;
-                return Some(Event::Health { degraded: pages.degraded() });
+                return Some(Event::Health { degraded: pages.degraded(), compaction: self.store.compaction() });
             }
             Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done)),
             Action::ReplyHistory { id, nr_entries } => {
@@ -314,6 +318,9 @@ impl<E: Engine> Shell<E> {
             Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
             Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
+            Action::ForbidCompaction => {
+                complain("turn off compaction of locked memory", self.store.forbid_compaction());
+            }
             Action::HoldProfile(hold) => drop(self.hold_profile.send_replace(hold)),
             Action::RevertSettings(settings) => {
                 complain("store the settings of before", self.config.revert(&self.root, settings));
@@ -416,13 +423,6 @@ fn read_config(root: &Root) -> Config {
         warn!("{problem}; what is below it counts instead");
     }
     config
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 fn pages_are_gone() -> Error {

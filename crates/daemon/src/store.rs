@@ -176,6 +176,23 @@ impl Store {
         }
     }
 
+    /// Whether the kernel may move locked memory about. A setting that cannot be read counts as off: loading has failed
+    /// then, or is about to.
+    #[must_use]
+    pub fn compaction(&self) -> bool {
+        matches!(scherzo_host::compact_unevictable(&self.root), Ok(Some(1..)))
+    }
+
+    /// Turns off what loading had turned off, and what someone else has turned on since. The note stays as it is.
+    pub fn forbid_compaction(&self) -> io::Result<()> {
+        scherzo_host::set_compact_unevictable(&self.root, 0).map_err(io::Error::other)?;
+        warn!(
+            "someone has turned vm.compact_unevictable_allowed on while the scheduler runs, which makes its engine wait \
+             for memory; it is off again, and next time it stays as it is"
+        );
+        Ok(())
+    }
+
     /// Restores what was noted and removes the note.
     pub fn restore_settings(&self) -> io::Result<()> {
         let note = match read::<Note>(&self.note_file) {

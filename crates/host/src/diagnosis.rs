@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::btf::malformed_kfuncs;
-use crate::{Phase, Root, SchedExt, kernel};
+use crate::{Phase, Root, SchedExt, compact_unevictable, kernel};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +97,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 #[must_use]
 pub fn diagnose(root: &Root) -> Vec<Finding> {
     let always = [sched_ext(root), btf(root), rivals(root), power_daemons(root), files(root)];
-    always.into_iter().chain(config(root)).chain(lockdown(root)).collect()
+    always.into_iter().chain(config(root)).chain(lockdown(root)).chain(compaction(root)).collect()
 }
 
 /// Checks the rights and limits of this very process, which is to be the service.
@@ -207,6 +207,21 @@ fn lockdown(root: &Root) -> Option<Finding> {
         Finding::new(ID, Severity::Good, gettext_noop("Kernel lockdown ({level}) does not forbid BPF."))
             .with("level", level)
     })
+}
+
+/// Loading turns it off, and the service turns it off once more: whoever turns it on then means it.
+fn compaction(root: &Root) -> Option<Finding> {
+    let is_ours = |kernel: &SchedExt| kernel.ops.as_ref().is_some_and(|ops| ops.starts_with(OWN_OPS));
+    SchedExt::read(root).ok()?.filter(is_ours)?;
+    compact_unevictable(root).ok()?.filter(|value| *value != 0)?;
+    Some(Finding::new(
+        "compaction",
+        Severity::Warning,
+        gettext_noop(
+            "Something has turned vm.compact_unevictable_allowed on while the scheduler runs, which makes its engine \
+             wait for memory. Look for it in /etc/sysctl.d and leave it off.",
+        ),
+    ))
 }
 
 /// A unit that runs has a control group.
@@ -358,6 +373,24 @@ mod tests {
         }
         assert_eq!(severity(&findings, "power-daemons"), Some(Severity::Note));
         assert!(findings.iter().all(|finding| !finding.text.contains('{')), "{findings:#?}");
+    }
+
+    #[test]
+    fn locked_memory_that_moves_is_told_while_our_scheduler_runs() {
+        let files = |ops, setting| {
+            [
+                ("sys/kernel/sched_ext/state", "enabled\n"),
+                ("sys/kernel/sched_ext/root/ops", ops),
+                ("sys/kernel/sched_ext/enable_seq", "1\n"),
+                ("sys/kernel/sched_ext/switch_all", "1\n"),
+                ("sys/kernel/sched_ext/nr_rejected", "0\n"),
+                ("proc/sys/vm/compact_unevictable_allowed", setting),
+            ]
+        };
+        let told = |ops, setting| severity(&diagnose(&tree(&files(ops, setting)).1), "compaction");
+        assert_eq!(told("scherzo_1\n", "1\n"), Some(Severity::Warning));
+        assert_eq!(told("scherzo_1\n", "0\n"), None);
+        assert_eq!(told("other\n", "1\n"), None);
     }
 
     #[test]

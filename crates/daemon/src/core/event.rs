@@ -212,10 +212,12 @@ pub enum Request {
 pub enum Event {
     /// What the kernel says now.
     Kernel(Kernel),
-    /// What the shared page says now.
+    /// What the shared page and the setting that loading changes say now.
     Health {
         /// BPF schedules alone.
         degraded: bool,
+        /// The kernel may move locked memory about.
+        compaction: bool,
     },
     /// A client asks.
     Request {
@@ -314,8 +316,10 @@ pub enum Action {
     Kill(Run),
     /// Read what the kernel says, and report [`Event::Kernel`].
     ReadKernel,
-    /// Read the shared page, and report [`Event::Health`].
+    /// Read the shared page and the setting that loading changes, and report [`Event::Health`].
     ReadHealth,
+    /// Turn off what someone else has turned on meanwhile: moving locked memory about.
+    ForbidCompaction,
     /// Put these settings back into the place of those that a client has set.
     RevertSettings(Settings),
     /// Make it survive a restart that nothing is loaded while this build runs, or forget that.

@@ -104,6 +104,15 @@ impl State {
         }
     }
 
+    pub(super) fn health(&mut self, degraded: bool, compaction: bool) {
+        let Phase::Loaded(loaded) = &mut self.phase else { return };
+        loaded.degraded = degraded;
+        if compaction && !loaded.put_right {
+            loaded.put_right = true;
+            self.act(Action::ForbidCompaction);
+        }
+    }
+
     fn load(&mut self) {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
@@ -159,6 +168,7 @@ impl State {
             applied,
             switching: None,
             degraded: false,
+            put_right: false,
             probe_at: self.now + PROBE_FOR_SUBSCRIBERS,
         });
     }

@@ -183,11 +183,7 @@ impl State {
     fn take(&mut self, event: Event) {
         match event {
             Event::Kernel(kernel) => self.kernel_says(kernel),
-            Event::Health { degraded } => {
-                if let Phase::Loaded(loaded) = &mut self.phase {
-                    loaded.degraded = degraded;
-                }
-            }
+            Event::Health { degraded, compaction } => self.health(degraded, compaction),
             Event::Request { id, caller, request } => self.request(id, caller, request),
             Event::Engine { run, event } => {
                 if run == self.run && self.phase.has_process() {

@@ -18,8 +18,8 @@ pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked while it is about to change.
 pub(super) const KERNEL_POLL: Duration = Duration::from_millis(50);
 /// How often a loaded scheduler is looked at. What the kernel does to it is told at once; only whether its engine answers
-/// has to be looked up, and an idle machine should sleep. (A timer of the runtime costs up to three wake-ups.)
-pub(super) const PROBE_EVERY: Duration = Duration::from_secs(4);
+/// has to be looked up, because a stopped engine cannot tell, and an idle machine should sleep.
+pub(super) const PROBE_EVERY: Duration = Duration::from_millis(1500);
 /// How often while someone subscribes to statistics.
 pub(super) const PROBE_FOR_SUBSCRIBERS: Duration = Duration::from_secs(1);
 
@@ -76,6 +76,8 @@ pub(super) struct Loaded {
     /// A switch that has not been acknowledged; never more than one.
     pub(super) switching: Option<(u32, Applied)>,
     pub(super) degraded: bool,
+    /// Someone has turned compaction of locked memory on since, and it was turned off again: that is done once.
+    pub(super) put_right: bool,
     pub(super) probe_at: Time,
 }
 

@@ -68,6 +68,19 @@ impl Tree {
         self.write("sys/kernel/sched_ext/state", "enabled\n")
     }
 
+    /// Does with `vm.compact_unevictable_allowed` what loading does; gives what it was.
+    fn turn_compaction_off(&self) -> io::Result<Option<u32>> {
+        let before = scherzo_host::compact_unevictable(&self.0).map_err(io::Error::other)?;
+        if before.is_some() {
+            self.set_compaction(0)?;
+        }
+        Ok(before)
+    }
+
+    fn set_compaction(&self, value: u32) -> io::Result<()> {
+        scherzo_host::set_compact_unevictable(&self.0, value).map_err(io::Error::other)
+    }
+
     /// Shows nothing as loaded.
     pub fn unload(&self) -> io::Result<()> {
         self.write("sys/kernel/sched_ext/state", "disabled\n")?;
@@ -122,7 +135,14 @@ impl Engine for Simulated {
         let (orders, inbox) = mpsc::unbounded_channel();
         self.running = Some(orders);
         let reporter = Reporter::new(run, self.inputs.clone());
-        let process = Process { tree: self.tree.clone(), reporter, loaded: None, silent: false, unread: Vec::new() };
+        let process = Process {
+            tree: self.tree.clone(),
+            reporter,
+            loaded: None,
+            compaction: None,
+            silent: false,
+            unread: Vec::new(),
+        };
         tokio::spawn(process.live(inbox));
     }
 
@@ -140,6 +160,8 @@ struct Process {
     tree: Tree,
     reporter: Reporter,
     loaded: Option<Fiction>,
+    /// What loading has turned off, as it was.
+    compaction: Option<u32>,
     /// It does not answer.
     silent: bool,
     unread: Vec<ToEngine>,
@@ -194,6 +216,7 @@ impl Process {
                 _ = beat.tick() => {
                     if self.is_ejected() {
                         self.loaded = None;
+                        self.restore_compaction()?;
                         let text = "simulated ejection".to_owned();
                         self.reporter.report(EngineEvent::Exited { kind: ExitKind::Error, code: 1, text }, None).await;
                         return Ok(Gone::Code(0));
@@ -220,6 +243,7 @@ impl Process {
                     return Ok(Some(Gone::Code(1)));
                 }
                 let (fiction, pages) = Fiction::begin(settings.mode, settings.preemption)?;
+                self.compaction = self.tree.turn_compaction_off()?;
                 self.tree.load(OPS)?;
                 self.loaded = Some(fiction);
                 self.reporter.report(EngineEvent::Loaded, Some(pages)).await;
@@ -234,6 +258,7 @@ impl Process {
             ToEngine::Unload => {
                 if self.loaded.take().is_some() {
                     self.tree.unload()?;
+                    self.restore_compaction()?;
                     let exited = EngineEvent::Exited { kind: ExitKind::Unloaded, code: 0, text: String::new() };
                     self.reporter.report(exited, None).await;
                 }
@@ -241,6 +266,10 @@ impl Process {
             }
         }
         Ok(None)
+    }
+
+    fn restore_compaction(&mut self) -> io::Result<()> {
+        self.compaction.take().map_or(Ok(()), |before| self.tree.set_compaction(before))
     }
 
     fn is_ejected(&self) -> bool {

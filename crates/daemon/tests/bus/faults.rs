@@ -23,8 +23,7 @@ async fn a_killed_engine_is_told_and_brought_back() {
     client.scheduler.set_enabled(true).await.unwrap();
     let states = client.record_states().await;
     assert!(stage.file("run/scherzo/restore.toml").exists());
-    // The real engine clears it; killed, it cannot put it back.
-    std::fs::write(stage.file(SYSCTL), "0\n").unwrap();
+    assert_eq!(read(stage.file(SYSCTL)), "0", "killed, the engine cannot put it back");
 
     daemon.signal(Signal::USR1);
     let exit = timeout(PATIENCE, exits.next()).await.unwrap().unwrap();
@@ -101,7 +100,7 @@ async fn a_killed_daemon_leaves_a_note_that_the_next_one_heeds() {
     let daemon = stage.serve(&[]).await;
     let client = Client::new(&stage).await;
     client.scheduler.set_enabled(true).await.unwrap();
-    std::fs::write(stage.file(SYSCTL), "0\n").unwrap();
+    assert_eq!(read(stage.file(SYSCTL)), "0");
     daemon.signal(Signal::KILL);
     daemon.end();
     // The engine notices, and the kernel takes over.
@@ -110,6 +109,25 @@ async fn a_killed_daemon_leaves_a_note_that_the_next_one_heeds() {
     let _daemon = stage.serve(&[]).await;
     eventually("the setting is restored", async || read(stage.file(SYSCTL)) == "1").await;
     client.wait_for_state("running").await;
+}
+
+#[tokio::test]
+async fn a_setting_that_someone_turns_back_is_put_right_once() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(read(stage.file(SYSCTL)), "0");
+    std::fs::write(stage.file(SYSCTL), "1\n").unwrap();
+    eventually("it is off again", async || read(stage.file(SYSCTL)) == "0").await;
+    std::fs::write(stage.file(SYSCTL), "1\n").unwrap();
+    // Longer than it takes to notice.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(read(stage.file(SYSCTL)), "1", "whoever insists is not fought");
+    let findings = client.scheduler.diagnose().await.unwrap();
+    assert!(findings.iter().any(|(id, severity, ..)| id == "compaction" && severity == "warning"), "{findings:?}");
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(read(stage.file(SYSCTL)), "1");
 }
 
 #[tokio::test]

@@ -48,19 +48,38 @@ fn a_switch_is_answered_by_the_engine_or_not_at_all() {
 fn degraded_shows_and_passes() {
     let mut world = running();
     world.degraded = true;
-    world.wait(SECOND * 4);
+    world.wait(SECOND * 2);
     assert_eq!(world.state.view().state, Shown::Degraded);
     world.degraded = false;
-    world.wait(SECOND * 4);
+    world.wait(SECOND * 2);
     assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn what_loading_turned_off_is_turned_off_again_once() {
+    let mut world = running();
+    world.compaction = true;
+    world.wait(SECOND * 2);
+    assert!(!world.compaction, "it was not noticed");
+    world.compaction = true;
+    world.wait(SECOND * 20);
+    assert!(world.compaction, "whoever insists is not fought");
+    world.engine_says(EngineEvent::HungUp);
+    world.calm_down();
+    assert_eq!(world.state.view().state, Shown::Running);
+    world.wait(SECOND * 2);
+    assert!(!world.compaction, "every load counts anew");
 }
 
 #[test]
 fn a_loaded_scheduler_is_looked_at_rarely_unless_someone_subscribes() {
     let mut world = running();
-    world.wait(SECOND * 4);
     let wakeup = |world: &World| world.state.next_wakeup().unwrap().saturating_sub(world.now);
-    assert!(wakeup(&world) > SECOND && wakeup(&world) <= SECOND * 4);
+    for _ in 0..3 {
+        let until_looked_at = wakeup(&world);
+        world.wait(until_looked_at);
+    }
+    assert!(wakeup(&world) > SECOND && wakeup(&world) <= SECOND * 2);
     world.ask(Request::Subscribe);
     assert!(wakeup(&world) <= SECOND);
     world.wait(SECOND);

@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) process: Option<Process>,
     pub(super) kernel: Kernel,
     pub(super) degraded: bool,
+    /// Somebody else has turned on what loading turns off.
+    pub(super) compaction: bool,
     pub(super) unanswered: BTreeSet<RequestId>,
     pub(super) answers: Vec<(RequestId, Result<(), Error>)>,
     pub(super) nr_requests: u64,
@@ -71,6 +73,7 @@ impl World {
             process: None,
             kernel,
             degraded: false,
+            compaction: false,
             unanswered: BTreeSet::new(),
             answers: Vec::new(),
             nr_requests: 0,
@@ -326,7 +329,10 @@ impl World {
                 }
             }
             Action::ReadKernel => return vec![Event::Kernel(self.kernel.clone())],
-            Action::ReadHealth => return vec![Event::Health { degraded: self.degraded }],
+            Action::ReadHealth => {
+                return vec![Event::Health { degraded: self.degraded, compaction: self.compaction }];
+            }
+            Action::ForbidCompaction => self.compaction = false,
             Action::Persist(wish) => self.stored = wish,
             Action::RevertSettings(settings) => self.settings = settings,
             Action::HoldProfile(hold) => return self.hold_profile(hold),
