@@ -5,17 +5,24 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-const AFTER_HELP: &str = "\
+/// Lines of at most 80 columns: clap wraps longer ones where the terminal ends, each for itself.
+const EXAMPLES: &str = "\
 Examples:
   scherzoctl enable                    turn Scherzo on, now and after every start
   scherzoctl status                    what runs, and why
   scherzoctl mode low-power            save energy
   scherzoctl mode auto                 let Scherzo decide again
   scherzoctl preemption off            interactive tasks wait for the end of a slice
-  scherzoctl run --mode fifo -- make   hold a mode while a command runs
-  scherzoctl stats --format openmetrics > /var/lib/prometheus/node-exporter/scherzo.prom
-  scherzoctl monitor                   what happens, second by second, until Ctrl-C
+  scherzoctl run --mode fifo -- make   a mode while a command runs
+  scherzoctl monitor                   waiting times and more, second by second
+  scherzoctl doctor                    what is wrong, and what to do";
+
+const MORE: &str = "\
+For scripts:
   scherzoctl --json stats | jq .stats.nr_switches
+  scherzoctl stats --format openmetrics >/var/lib/prometheus/node-exporter/scherzo.prom
+
+Every JSON document is an object whose \"schema\" is 1; docs/json.md lists the fields.
 
 Exit codes:
   0  done
@@ -29,20 +36,18 @@ Exit codes:
   8  loading the scheduler failed
   9  busy, try again
 
-`run`, and `hold` with a command, end with the command's own code (128 + n if signal n ended it, 126 and 127 if it
-could not be started).
-
-With --json every document is an object whose \"schema\" is 1.";
+`run`, and `hold` with a command, end with the command's own code: 128 + n if
+signal n ended it, 126 and 127 if it could not be started.";
 
 /// Show and control Scherzo, the CPU scheduler for the desktop.
 #[derive(Debug, Parser)]
-#[command(name = "scherzoctl", version, after_help = AFTER_HELP)]
+#[command(name = "scherzoctl", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{MORE}"))]
 pub(crate) struct Options {
-    /// Print JSON
+    /// Print JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Talk to the session bus, where `scherzod --simulate` serves
+    /// Talk to a simulated service on the session bus, for developers: `scherzod --simulate`
     #[arg(long, global = true)]
     pub(crate) session: bool,
 
@@ -54,30 +59,44 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Say what runs, and why
     Status,
-    /// Turn Scherzo on; answers when the kernel has confirmed
+    /// Turn Scherzo on, now and after every start of the system
     Enable,
-    /// Turn Scherzo off and hand the machine back to the kernel's own scheduler
+    /// Turn Scherzo off for good, and hand the machine back to the kernel's own scheduler
     Disable,
-    /// Show or choose the mode
+    /// Show the mode, or choose one
+    ///
+    /// auto: let Scherzo choose, by power source, power profile and what programs ask for.
+    ///
+    /// interactive: what you use comes first, however busy the machine is.
+    ///
+    /// fifo: in order of arrival, with the least overhead, for work where only throughput counts.
+    ///
+    /// low-power: background work keeps to a few CPUs, so that the others sleep.
+    ///
+    /// A choice lasts until the next one, or until the computer is plugged in or unplugged.
     Mode {
-        /// auto, interactive, fifo or low-power
+        /// auto, interactive, fifo or low-power; without it, the mode in effect is shown
         mode: Option<String>,
     },
     /// Show or choose whether interactive tasks may take a CPU from batch tasks at once
     Preemption {
-        /// On or off
-        #[arg(value_enum)]
+        /// Without it, what is in effect is shown
+        #[arg(value_enum, value_name = "SWITCH")]
         preemption: Option<Switch>,
     },
     /// Run a command, and hold a mode while it runs
     ///
     /// If the mode cannot be held, that is said and the command runs all the same. The exit code is the command's.
+    /// `hold` is for scripts that would rather fail.
     Run(RunOptions),
     /// Hold a mode until Ctrl-C, or while a command runs
+    ///
+    /// Fails if the mode cannot be held. The newest hold decides, but low-power comes before all; a choice of mode by a
+    /// person releases all holds.
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
     Stats {
-        /// openmetrics is for the textfile collector of Prometheus
+        /// How; openmetrics is for the textfile collector of Prometheus
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
@@ -87,7 +106,9 @@ pub(crate) enum Command {
         /// The directory, which exists
         directory: PathBuf,
     },
-    /// Show or change settings
+    /// Show all settings, or change one
+    ///
+    /// The scherzo.toml that comes with the program explains each. What files in /etc/scherzo say cannot be changed here.
     Config {
         #[command(subcommand)]
         action: Option<ConfigAction>,
@@ -117,12 +138,12 @@ pub(crate) enum Command {
 pub(crate) enum ConfigAction {
     /// Print the value of a setting
     Get {
-        /// Its name
+        /// Its name, as `scherzoctl config` lists it
         key: String,
     },
     /// Change a setting; partial, per_node_idle, watchdog_s and minimal_policy load the scheduler anew
     Set {
-        /// Its name
+        /// Its name, as `scherzoctl config` lists it
         key: String,
         /// Its new value
         value: String,
@@ -156,7 +177,7 @@ pub(crate) struct RunOptions {
     /// interactive, fifo or low-power
     #[arg(long, short)]
     pub(crate) mode: String,
-    /// Why, for people
+    /// Why, in a few words for people
     #[arg(long, short, default_value = "it is running")]
     pub(crate) reason: String,
     /// The command with its arguments
@@ -169,7 +190,7 @@ pub(crate) struct HoldOptions {
     /// interactive, fifo or low-power
     #[arg(long, short)]
     pub(crate) mode: String,
-    /// Why, for people
+    /// Why, in a few words for people
     #[arg(long, short)]
     pub(crate) reason: String,
     /// The command with its arguments
