@@ -2,7 +2,7 @@
 
 Runs under `umockdev-wrapper`. Reads commands from a named pipe, one a line, and answers each in another one:
 
-    plug [MODE], unplug [MODE]
+    plug, unplug, charge PERCENT [MODE]
 
 With a MODE it waits until the scheduler's service is in it; the answer is how many milliseconds that took, or `late`.
 """
@@ -63,6 +63,10 @@ class Supply:
         self.testbed.set_attribute(self.battery, "status", "Charging" if plugged else "Discharging")
         self.tell()
 
+    def charge(self, percent):
+        self.testbed.set_attribute(self.battery, "energy_now", str(FULL_UWH * percent // 100))
+        self.tell()
+
     def tell(self):
         for device in (self.battery, self.mains):
             self.testbed.uevent(device, "change")
@@ -107,9 +111,12 @@ def serve_upower(root):
 
 def act(supply, words):
     """Does a command; gives the mode that it waits for, if any."""
-    command, *mode = words
-    supply.plug({"plug": True, "unplug": False}[command])
-    return mode[0] if mode else None
+    command, *rest = words
+    if command == "charge":
+        supply.charge(int(rest.pop(0)))
+    else:
+        supply.plug({"plug": True, "unplug": False}[command])
+    return rest[0] if rest else None
 
 
 def main():

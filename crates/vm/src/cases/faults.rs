@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
+use super::agreement::ensure_agreement;
 use super::service::{
     COMPACTION, ENGINE, MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
     ensure_unloaded, kernel, property, wait_for_state, wait_until,
@@ -50,8 +51,7 @@ pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
     wait_until(guest, "the engine ends with its daemon", Duration::from_secs(5), |guest| {
         Ok(guest.run(&format!("kill -0 {engine}"), MOMENT)?.status != 0)
     })?;
-    wait_for_state(guest, "running", RECOVERY)?;
-    ensure!(property(guest, "Mode")? == "fifo", "the last choice was not restored");
+    ensure_agreement(guest, "running", "fifo", "choice").context("the last choice was not restored")?;
     call(guest, "SetMode", "s auto")?;
     ensure_unloaded(guest)?;
     let left = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;

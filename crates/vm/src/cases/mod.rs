@@ -2,6 +2,7 @@
 //!
 //! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
 
+mod accidents;
 mod agreement;
 mod bad_input;
 mod basics;
@@ -10,7 +11,9 @@ mod hardening;
 mod idle;
 mod latency;
 mod packages;
+mod people;
 mod power;
+mod readme;
 pub mod service;
 mod storms;
 mod survival;
@@ -50,7 +53,16 @@ const SCHEDULING: &[Case] = &[
 ];
 
 /// What happens around the scheduler, with the services that a laptop has. It does not depend on the kernel.
-const LIVING: &[Case] = &[case("a battery", power::battery), case("nothing was ejected", basics::no_ejections)];
+const LIVING: &[Case] = &[
+    case("a battery", power::battery),
+    case("a low battery", power::low_battery),
+    case("a power profile", power::profile),
+    case("somebody with rights and somebody without", people::allowed_and_refused),
+    case("a program with a hold is killed", people::hold_of_a_killed_program),
+    case("the commands of the README", readme::commands),
+    case("an upgrade while it runs", accidents::upgrade),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
@@ -133,7 +145,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
-        Group { name: "in life", role: Role::Newest, machine: steady(2), cases: LIVING.to_vec() },
+        Group { name: "in life", role: Role::Lts, machine: steady(2), cases: LIVING.to_vec() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];

@@ -1,9 +1,9 @@
-//! What a laptop's power daemons say becomes the mode: the real UPower over a mocked battery, beside the real
-//! power-profiles-daemon.
+//! What the power daemons of a laptop say becomes the mode: the real UPower and power-profiles-daemon over a mocked
+//! battery.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::agreement::{Story, ensure_agreement, story};
 use super::service::{KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, property, wait_until};
@@ -15,6 +15,8 @@ use crate::shell::Shell;
 /// Where `power.py` takes commands and answers.
 const REQUESTS: &str = "/run/scherzo-rig/supply.in";
 const ANSWERS: &str = "/run/scherzo-rig/supply.out";
+/// More than `power.py` waits for a mode; on the guest's own clock.
+const ANSWER_LIMIT_S: u32 = 30;
 /// From the moment the plug is pulled until the new mode is in effect.
 const MAX_FOLLOWING_MS: u64 = 1_000;
 
@@ -35,6 +37,44 @@ pub(super) fn battery(guest: &mut Guest) -> Result<()> {
     follow(guest, &format!("plug {}", before.mode))?;
     ensure_agreement(guest, "running", &before.mode, &before.reason)?;
     ensure_undisturbed(guest, &loaded)
+}
+
+/// A low battery counts more than a profile that was chosen.
+pub(super) fn low_battery(guest: &mut Guest) -> Result<()> {
+    let (loaded, before) = on_mains(guest)?;
+    follow(guest, "unplug low-power")?;
+    let_source_settle(guest)?;
+    set_profile(guest, "power-saver")?;
+    set_profile(guest, "balanced")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    supply(guest, "charge 15")?;
+    ensure_agreement(guest, "running", "low-power", "battery-low")?;
+    supply(guest, "charge 80")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    follow(guest, &format!("plug {}", before.mode))?;
+    ensure_agreement(guest, "running", &before.mode, &before.reason)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// What `powerprofilesctl` sets becomes the mode.
+pub(super) fn profile(guest: &mut Guest) -> Result<()> {
+    let (loaded, _) = on_mains(guest)?;
+    let_source_settle(guest)?;
+    set_profile(guest, "power-saver")?;
+    ensure_agreement(guest, "running", "low-power", "power-profile-changed")?;
+    ensure!(property(guest, "PowerProfile")? == "power-saver");
+    set_profile(guest, "balanced")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// What changes right after the plug counts as the power daemon's own doing.
+fn let_source_settle(guest: &mut Guest) -> Result<()> {
+    guest.check("sleep 3", MOMENT).map(drop)
+}
+
+fn set_profile(guest: &mut Guest, profile: &str) -> Result<()> {
+    guest.check(&format!("powerprofilesctl set {profile}"), MOMENT * 2).map(drop)
 }
 
 /// Loaded, plugged in, with the mode left to Scherzo; and what it says then.
@@ -76,5 +116,11 @@ fn follow(guest: &mut Guest, command: &str) -> Result<u64> {
 }
 
 fn supply(guest: &mut Guest, command: &str) -> Result<String> {
-    guest.check(&format!("echo '{command}' >{REQUESTS}; cat {ANSWERS}"), Duration::from_secs(30))
+    let ask = format!("echo '{command}' >{REQUESTS}; cat {ANSWERS}");
+    let answer = guest.run(&format!("timeout {ANSWER_LIMIT_S} sh -c \"{ask}\""), Duration::from_mins(1))?;
+    if answer.status == 0 {
+        return Ok(answer.stdout.trim().to_owned());
+    }
+    let log = guest.run("cat /run/supply.log", MOMENT)?.stdout;
+    bail!("the mocked supply did not answer `{command}` within {ANSWER_LIMIT_S} s of the guest's time. It says: {log}")
 }

@@ -1,0 +1,34 @@
+//! What happens to a machine in its life. Afterwards everybody tells the same story, and what a person had chosen still
+//! counts.
+
+use anyhow::{Result, ensure};
+
+use super::agreement::ensure_agreement;
+use super::service::{MOMENT, UNIT, call, ensure_loaded, journal, kernel};
+use crate::guest::Guest;
+use crate::shell::Shell;
+
+/// A package is upgraded while the scheduler runs, the way its scripts do it: files are replaced, units read anew, the
+/// service started anew. Wish and choice stay.
+pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
+    let before = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s fifo")?;
+    let daemon = main_pid(guest)?;
+    let replace = "for file in /usr/libexec/scherzod /usr/libexec/scherzo-engine /usr/bin/scherzoctl \
+                   /usr/lib/systemd/system/scherzod.service /usr/share/dbus-1/system.d/org.scherzo.Scheduler1.conf; do \
+                   cp -p $file $file.new && mv $file.new $file || exit 1; done";
+    guest.check(replace, MOMENT)?;
+    // Its files are other files now: until it is started anew it goes on with the old ones.
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    ensure!(kernel(guest)? == before, "replacing files has disturbed the scheduler{}", journal(guest));
+    guest.check(&format!("systemctl daemon-reload && systemctl try-restart {UNIT}"), MOMENT * 3)?;
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    ensure!(main_pid(guest)? != daemon, "the service was not started anew");
+    let after = kernel(guest)?;
+    ensure!(after.enable_seq == before.enable_seq + 1, "loaded {} times", after.enable_seq - before.enable_seq);
+    call(guest, "SetMode", "s auto").map(drop)
+}
+
+fn main_pid(guest: &mut Guest) -> Result<String> {
+    guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)
+}
