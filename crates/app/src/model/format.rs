@@ -1,5 +1,6 @@
-//! Quantities as people read them.
+//! Quantities and texts as people read them.
 
+use gtk::glib;
 use scherzo_i18n::{fill, gettext};
 
 /// A duration in the largest unit that keeps it above one: `850 µs`, `1.2 ms`, `3 s`.
@@ -42,6 +43,19 @@ pub(crate) fn short(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A text as markup. What the service puts between backquotes, a command to type, looks as in a terminal.
+#[must_use]
+pub(crate) fn with_commands(text: &str) -> String {
+    let text = glib::markup_escape_text(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        // One of them has no partner: it stands for itself.
+        return text.into();
+    }
+    let marked = |(nth, part): (usize, &&str)| if nth % 2 == 1 { format!("<tt>{part}</tt>") } else { (*part).into() };
+    parts.iter().enumerate().map(marked).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +79,12 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!([0.0, 0.25, 9.0, 12.345, 1234.5].map(short), ["0", "0.25", "9", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn commands_look_as_in_a_terminal() {
+        assert_eq!(with_commands("Stop it: `systemctl stop scx`."), "Stop it: <tt>systemctl stop scx</tt>.");
+        assert_eq!(with_commands("`a < b` & `c`"), "<tt>a &lt; b</tt> &amp; <tt>c</tt>");
+        assert_eq!(with_commands("a ` alone"), "a ` alone");
     }
 }

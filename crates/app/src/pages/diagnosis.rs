@@ -11,6 +11,7 @@ use scherzo_i18n::gettext;
 
 use super::{error_text, plain_row, window_of};
 use crate::config::VERSION;
+use crate::model::format::with_commands;
 use crate::model::report::{self, Weight};
 use crate::service::Service;
 
@@ -111,7 +112,7 @@ impl DiagnosisPage {
             match findings {
                 Ok(findings) => page.show(report::sorted(findings)),
                 Err(error) => {
-                    page.imp().failure.set_description(Some(&glib::markup_escape_text(&error_text(&error))));
+                    page.imp().failure.set_description(Some(&with_commands(&error_text(&error))));
                     page.imp().stack.set_visible_child_name("failure");
                     page.imp().copy.set_sensitive(false);
                 }

@@ -17,6 +17,7 @@ use gtk::glib;
 use scherzo_api::Error;
 use scherzo_i18n::{gettext, known};
 
+use crate::model::format::with_commands;
 use crate::window::Window;
 
 /// The window that a widget is in.
@@ -36,13 +37,9 @@ pub(crate) fn error_text(error: &Error) -> String {
     }
 }
 
-/// A row whose texts are shown as they are, whatever signs are in them.
+/// A row whose texts are shown as they are, whatever signs are in them, but for commands.
 fn plain_row(title: &str, subtitle: &str) -> adw::ActionRow {
-    // Before the texts: markup in them would be complained about.
-    let row = adw::ActionRow::builder().use_markup(false).build();
-    row.set_title(title);
-    row.set_subtitle(subtitle);
-    row
+    adw::ActionRow::builder().title(with_commands(title)).subtitle(with_commands(subtitle)).build()
 }
 
 /// A time as the reader's clock and language have it; empty if it is out of this world.

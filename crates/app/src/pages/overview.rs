@@ -12,6 +12,7 @@ use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 
 use super::{plain_row, window_of};
+use crate::model::format::with_commands;
 use crate::model::overview::{Controls, Hold, Obstacle, Page, Way};
 use crate::service::Service;
 use crate::window::{SEEN_ON, Window};
@@ -248,7 +249,7 @@ impl OverviewPage {
         let imp = self.imp();
         imp.obstacle.set_icon_name(Some(obstacle.icon));
         imp.obstacle.set_title(&obstacle.title);
-        imp.obstacle.set_description(Some(&glib::markup_escape_text(&obstacle.text)));
+        imp.obstacle.set_description(Some(&with_commands(&obstacle.text)));
         imp.way.set_label(&obstacle.way.label());
         imp.diagnose.set_visible(can_diagnose && obstacle.way != Way::Diagnose);
     }
