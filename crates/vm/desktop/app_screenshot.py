@@ -21,6 +21,8 @@ def picture(page):
     output_of("mogrify", "-strip", app.screen.picture(f"app-{page}", app.window))
 
 
+# Out of the window: what the pointer is over would be described in place of its figures.
+app.screen.hover(1270, 890)
 picture("overview")
 app.screen.keys("alt+2")
 time.sleep(LIVE_S)

@@ -1,9 +1,10 @@
 //! `cargo xtask screenshots`: the pictures that README and AppStream metadata show.
 
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use scherzo_vm::build::Workspace;
 use scherzo_vm::cache::Cache;
 use scherzo_vm::desktop::{Desktops, SCREENSHOTS};
@@ -13,6 +14,21 @@ pub(crate) fn run(checkout: &Path) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let build_root = roots::build_root(&cache)?;
     let workspace = Workspace::open(&cache, &build_root, checkout)?;
-    let score = Desktops::prepare(&cache, &workspace, &checkout.join("docs/screenshots"))?.run(SCREENSHOTS);
-    Ok(if score.nr_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // The person on the desktop may not write over the checkout's files.
+    let taken = tempfile::tempdir()?;
+    let score = Desktops::prepare(&cache, &workspace, taken.path())?.run(SCREENSHOTS);
+    if score.nr_failed > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    put_in_place(taken.path(), &checkout.join("docs/screenshots"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn put_in_place(taken: &Path, destination: &Path) -> Result<()> {
+    for picture in fs::read_dir(taken)? {
+        let picture = picture?;
+        let to = destination.join(picture.file_name());
+        fs::copy(picture.path(), &to).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(())
 }
