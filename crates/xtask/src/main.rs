@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod deny;
 mod docs;
 mod guest;
 mod install;

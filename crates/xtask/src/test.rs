@@ -18,7 +18,7 @@ use scherzo_vm::rig::{Rig, announce};
 use scherzo_vm::roots::System;
 use scherzo_vm::{cases, product, roots, translations};
 
-use crate::docs;
+use crate::{deny, docs};
 
 /// Inputs of each kind that the fuzz tests try in the long run.
 const NR_LONG_FUZZ_CASES: &str = "1000000";
@@ -220,6 +220,7 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
         score.note(name, started, &result);
         result.is_ok()
     };
+    note("packages/dependencies, by cargo-deny", &|| deny::check(cache, checkout));
     let tree = tempfile::tempdir()?;
     let revisions = || {
         package::REVISIONS

@@ -202,6 +202,24 @@ mod tests {
         assert!(twice(&crates(&known[1..])).is_err());
     }
 
+    /// The file for cargo-deny, which looks at more: also at what only builds and tests.
+    #[test]
+    fn cargo_deny_is_told_the_same() {
+        let file = std::fs::read_to_string(crate::checkout().unwrap().join("deny.toml")).unwrap();
+        let file: toml::Table = file.parse().unwrap();
+        let list = |table: &str, key: &str| file[table][key].as_array().unwrap().clone();
+        let allowed = list("licenses", "allow");
+        assert_eq!(allowed.iter().map(|name| name.as_str().unwrap()).collect::<Vec<_>>(), COMPATIBLE);
+        let names = |entries: Vec<toml::Value>| -> BTreeSet<String> {
+            let name = |entry: &toml::Value| entry["crate"].as_str().unwrap().split('@').next().unwrap().to_owned();
+            entries.iter().map(name).collect()
+        };
+        let excepted = names(list("licenses", "exceptions"));
+        assert!(NOT_CONTAINED.iter().all(|(name, _)| excepted.contains(*name)), "{excepted:?}");
+        let skipped = names(list("bans", "skip"));
+        assert!(TWICE.iter().all(|(name, _)| skipped.contains(*name)), "{skipped:?}");
+    }
+
     #[test]
     fn an_expression_is_met_if_one_of_its_ways_is() {
         for good in [
