@@ -219,6 +219,16 @@ class Stage:
         wait_for(f"{name} is {value!r}", lambda: self.get(name) == value)
 
 
+class Installed(Stage):
+    """A session on a machine that has a system bus, and the service installed."""
+
+    def __init__(self):
+        os.environ.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", NO_AT_BRIDGE="0")
+        os.environ["DBUS_SESSION_BUS_ADDRESS"] = start_bus("--session")[1]
+        self.system = Gio.bus_get_sync(Gio.BusType.SYSTEM)
+        self.session = Gio.bus_get_sync(Gio.BusType.SESSION)
+
+
 def has_owner(bus, name):
     """Whether somebody owns a name."""
     return bus_call(bus, "NameHasOwner", "(s)", name)

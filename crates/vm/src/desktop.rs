@@ -21,7 +21,7 @@ use crate::progress::say;
 use crate::roots::{self, Bind, Root, tail};
 
 /// Where the scripts lie in the checkout.
-const SCRIPTS: &str = "crates/vm/desktop";
+pub const SCRIPTS: &str = "crates/vm/desktop";
 
 /// Puts the product over the root's own files, makes everything else that a script writes to forgettable, and becomes the
 /// ordinary user. A script that hangs is ended.

@@ -14,12 +14,16 @@ use anyhow::{Context, Result, ensure};
 use scherzo_install::PARTS;
 
 use crate::cache::Cache;
+use crate::desktop;
+use crate::image::copy_tree;
 use crate::namespace;
 use crate::progress::step;
 use crate::roots::{self, Bind, Root, run};
 
 /// Where packages lie in the guests that they are tried in, each revision in a directory of its own.
 pub const PACKAGES_DIR: &str = "/packages";
+/// Where the scripts lie there that use the app.
+pub const SCRIPTS_DIR: &str = "/packages/desktop";
 
 /// The revisions that are made for guests: one to install, and one to upgrade to.
 pub const REVISIONS: &[u32] = &[1, 2];
@@ -197,10 +201,11 @@ pub fn dir(tree: &Path, revision: u32) -> PathBuf {
     tree.join(PACKAGES_DIR.trim_start_matches('/')).join(revision.to_string())
 }
 
-/// Adds the test that the packages bring to such a tree.
-pub fn add_test(checkout: &Path, tree: &Path) -> Result<()> {
-    let to = tree.join(PACKAGES_DIR.trim_start_matches('/')).join("smoke");
-    fs::copy(checkout.join(PACKAGE_TEST), to).map(drop).context(PACKAGE_TEST)
+/// Adds the test that the packages bring to such a tree, and the scripts that use the app.
+pub fn add_tests(checkout: &Path, tree: &Path) -> Result<()> {
+    let packages = tree.join(PACKAGES_DIR.trim_start_matches('/'));
+    fs::copy(checkout.join(PACKAGE_TEST), packages.join("smoke")).context(PACKAGE_TEST)?;
+    copy_tree(&checkout.join(desktop::SCRIPTS), &tree.join(SCRIPTS_DIR.trim_start_matches('/')))
 }
 
 /// Cargo takes the same crate in two directories for one and the same, and tells them apart by the compiler's wrapper for

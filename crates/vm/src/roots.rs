@@ -104,9 +104,19 @@ const PACKAGE_SETUP: &str = r#"
     $apt install -y --no-install-recommends -t trixie-backports rustc cargo
     rm -rf /var/cache/apt/archives/*.deb"#;
 
-/// What packages of Scherzo depend on, added to the guest: there is no network when they are installed in it.
-const DEPENDENCY_PACKAGES: &[&str] =
-    &["dbus-daemon", "gnome-shell", "hicolor-icon-theme", "libadwaita-1-0", "libgtk-4-1"];
+/// What packages of Scherzo depend on, added to the guest: there is no network when they are installed in it. With what
+/// shows the app there, and uses it as a screen reader does.
+const DEPENDENCY_PACKAGES: &[&str] = &[
+    "at-spi2-core",
+    "dbus-daemon",
+    "gir1.2-atspi-2.0",
+    "gnome-shell",
+    "hicolor-icon-theme",
+    "libadwaita-1-0",
+    "libgtk-4-1",
+    "xdotool",
+    "xvfb",
+];
 
 /// The desktops that people have today: GNOME Shell, the toolkits, a panel with a tray, what reads and uses the
 /// accessibility tree, and fonts for every script that is photographed.

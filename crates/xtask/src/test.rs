@@ -236,7 +236,7 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
         })
     });
     if can_install {
-        package::add_test(checkout, tree.path())?;
+        package::add_tests(checkout, tree.path())?;
         note("packages/installed, tested, upgraded and purged in a root", &|| {
             package::try_in_root(&roots::guest_root(cache, System::ForPackages)?, tree.path())
         });

@@ -107,6 +107,7 @@ const PACKAGES: &[Case] = &[
     case("boot", basics::boot),
     case("install", packages::install),
     case("the packages' own test", packages::smoke),
+    case("the app chooses the mode", packages::app),
     case("turned on, then rebooted", packages::reboot),
     case("upgrade while running", packages::upgrade),
     case("purge", packages::purge),

@@ -6,15 +6,25 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::service::{MOMENT, call, ensure_responsive, journal, kernel, property, wait_for_state, wait_until};
+use super::service::{
+    MOMENT, call, ensure_responsive, ensure_unloaded, journal, kernel, property, wait_for_state, wait_until,
+};
 use crate::guest::Guest;
-use crate::package::{NOTE, PACKAGES_DIR};
+use crate::package::{NOTE, PACKAGES_DIR, SCRIPTS_DIR};
+use crate::progress::say;
 use crate::shell::Shell;
 
 /// Unpacking in emulation takes its time, and so does what other packages do after it.
 const PACKAGE_LIMIT: Duration = Duration::from_mins(2);
 /// The service waits up to 30 s before it loads after a start of the system.
 const BOOT_DELAY_LIMIT: Duration = Duration::from_mins(1);
+/// A desktop in emulation.
+const APP_LIMIT: Duration = Duration::from_mins(5);
+/// Somebody's session at the machine itself, who is asked for no password. Their home is gone after a reboot: what an app
+/// leaves there is not a package's to remove.
+const LOG_IN: &str = "mkdir -p -m 700 /tmp/home && chown person: /tmp/home && systemd-run --quiet --wait --pipe --collect \
+                      --property=User=person --property=PAMName=login --property=TTYPath=/dev/tty1 \
+                      --setenv=XDG_SESSION_TYPE=x11 env HOME=/tmp/home";
 /// Where the state of the system before is noted.
 const NOTES: &str = "/var/lib/scherzo-rig";
 const APT: &str = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Sandbox::User=root";
@@ -55,6 +65,19 @@ pub(super) fn install(guest: &mut Guest) -> Result<()> {
 /// The test that the packages bring for what is installed.
 pub(super) fn smoke(guest: &mut Guest) -> Result<()> {
     guest.check(&format!("sh {PACKAGES_DIR}/smoke"), Duration::from_mins(1)).map(drop)
+}
+
+/// Turned on, one mode after the other and turned off, all by controls of the app: the kernel runs what was chosen, and has
+/// loaded it once.
+pub(super) fn app(guest: &mut Guest) -> Result<()> {
+    ensure_unloaded(guest)?;
+    let before = kernel(guest)?;
+    use_app(guest, "guest_app.py")?;
+    let after = kernel(guest)?;
+    ensure!(after.enable_seq == before.enable_seq + 1, "loaded {} times", after.enable_seq - before.enable_seq);
+    ensure!(after.state == "disabled", "the kernel says {}", after.state);
+    ensure!(property(guest, "Enabled")? == "false", "it is still on");
+    Ok(())
 }
 
 /// Turned on, set up, and the computer started anew: the scheduler is loaded, and everything is as it was left.
@@ -123,12 +146,19 @@ pub(super) fn install_unsupported(guest: &mut Guest) -> Result<()> {
 
 /// The doctor names the missing option, and what to do.
 pub(super) fn doctor_without_sched_ext(guest: &mut Guest) -> Result<()> {
-    ensure_doctor_says(guest, &["no sched_ext", "CONFIG_SCHED_CLASS_EXT"])
+    ensure_doctor_says(guest, &["no sched_ext", "Start one built with CONFIG_SCHED_CLASS_EXT"])
 }
 
-/// The doctor names the fault of the type information.
+/// The doctor names the fault of the type information, and what to do.
 pub(super) fn doctor_with_malformed_btf(guest: &mut Guest) -> Result<()> {
-    ensure_doctor_says(guest, &["pahole", "scx_bpf_"])
+    ensure_doctor_says(guest, &["pahole", "scx_bpf_", "Start another build"])
+}
+
+/// Plays a script of the scenarios on desktops as somebody who sits at the machine.
+fn use_app(guest: &mut Guest, script: &str) -> Result<()> {
+    let told = guest.check(&format!("{LOG_IN} python3 -B {SCRIPTS_DIR}/{script}"), APP_LIMIT)?;
+    told.lines().filter(|line| line.starts_with("NOTE")).for_each(say);
+    Ok(())
 }
 
 fn ensure_doctor_says(guest: &mut Guest, parts: &[&str]) -> Result<()> {
