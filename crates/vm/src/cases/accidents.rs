@@ -4,7 +4,8 @@
 use anyhow::{Result, ensure};
 
 use super::agreement::ensure_agreement;
-use super::service::{MOMENT, UNIT, call, ensure_loaded, journal, kernel};
+use super::people;
+use super::service::{MOMENT, UNIT, call, ensure_loaded, ensure_responsive, journal, kernel, property};
 use crate::guest::Guest;
 use crate::shell::Shell;
 
@@ -27,6 +28,22 @@ pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
     let after = kernel(guest)?;
     ensure!(after.enable_seq == before.enable_seq + 1, "loaded {} times", after.enable_seq - before.enable_seq);
     call(guest, "SetMode", "s auto").map(drop)
+}
+
+/// After a start of the machine it waits until a person logs in; then wish and choice are as they were.
+pub(super) fn reboot(guest: &mut Guest) -> Result<()> {
+    ensure_loaded(guest)?;
+    call(guest, "SetMode", "s fifo")?;
+    // Longer than any start takes, so that it is the person who ends the wait.
+    guest.check("scherzoctl config set boot_delay_s 600", MOMENT)?;
+    guest.check(&format!("systemctl enable {UNIT}"), MOMENT)?;
+    guest.reboot()?;
+    ensure!(property(guest, "Enabled")? == "true", "the wish was forgotten");
+    ensure_agreement(guest, "starting", "fifo", "boot-delay")?;
+    let logged_in = people::at_the_machine(guest, "true")?;
+    ensure!(logged_in.status == 0, "nobody can log in: {}{}", logged_in.stdout, logged_in.stderr);
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    ensure_responsive(guest)
 }
 
 fn main_pid(guest: &mut Guest) -> Result<String> {

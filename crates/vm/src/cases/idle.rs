@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::service::{MOMENT, UNIT, ensure_loaded};
 use crate::guest::Guest;
+use crate::progress::say;
 use crate::shell::Shell;
 
 const WATCHED_S: u64 = 20;
@@ -22,6 +23,7 @@ pub(super) fn service(guest: &mut Guest) -> Result<()> {
     let nr_wakeups = sum(guest, &pid, "voluntary_ctxt_switches")? - before;
     ensure!(nr_wakeups <= WATCHED_S, "it woke up {nr_wakeups} times in {WATCHED_S} s");
     let resident_kib = sum(guest, &pid, "VmRSS")?;
+    say(&format!("an idle service: {nr_wakeups} wake-ups in {WATCHED_S} s, {resident_kib} KiB resident"));
     ensure!(resident_kib <= MAX_RESIDENT_KIB, "{resident_kib} KiB are resident");
     Ok(())
 }

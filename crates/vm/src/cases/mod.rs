@@ -64,6 +64,10 @@ const LIVING: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
+/// What takes another start of the machine.
+const LIVING_LONG: &[Case] =
+    &[case("the machine starts anew", accidents::reboot), case("nothing was ejected after that", basics::no_ejections)];
+
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
     case("100 kills of the engine", storms::hundred_kills),
@@ -136,9 +140,11 @@ pub fn package_plan() -> Vec<Group> {
 pub fn plan(long: bool) -> Vec<Group> {
     let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
     let virtual_time = Machine { nr_cpus: 4, time: Time::Virtual, ..Machine::default() };
-    let mut scheduling = SCHEDULING.to_vec();
+    let living_machine = Machine { reboots: long, ..steady(2) };
+    let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
     if long {
         scheduling.extend_from_slice(LONG);
+        living.extend_from_slice(LIVING_LONG);
     }
     let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
     let mut groups = vec![
@@ -146,7 +152,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
-        Group { name: "in life", role: Role::Lts, machine: steady(2), cases: LIVING.to_vec() },
+        Group { name: "in life", role: Role::Lts, machine: living_machine, cases: living },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];
