@@ -107,49 +107,51 @@ static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct
 	kick_for(p, order, word);
 }
 
-static void apply_decision(const struct scherzo_decision *decision, struct scherzo_control *page,
-			   struct control_word word, u64 now)
+VERIFIED_ONCE int apply_decision(const struct scherzo_decision *decision)
 {
-	u32 index = decision->slot;
+	/* Once: user space can write to it all the time. */
+	u32 index = decision ? READ_ONCE(decision->slot) : SCHERZO_NO_SLOT;
 	struct custody *custody = slot_custody(index);
+	struct scherzo_control *page = control_page();
+	u64 now = scx_bpf_now();
 	struct task_ctx *tctx;
 	struct task_struct *p;
 	struct order order;
 
-	if (!custody) {
+	if (!page || !decision || !custody) {
 		count(SCHERZO_CNT_FAILED);
-		return;
+		return 0;
 	}
 	if (!take_back(page, custody, index, decision->generation)) {
 		count(SCHERZO_CNT_CANCELLED);
-		return;
+		return 0;
 	}
 	p = bpf_task_from_pid(custody->pid);
 	if (!p) {
 		count(SCHERZO_CNT_LEFT);
-		return;
+		return 0;
 	}
 	order = checked_order(decision, p->pid, page, now);
 	tctx = task_ctx(p);
 	if (tctx) {
 		tctx->woken = false;
-		carry_out(p, tctx, &order, word);
+		carry_out(p, tctx, &order, control_word(page));
 	} else {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, order.slice_ns, 0);
 	}
 	count(SCHERZO_CNT_USER);
 	bpf_task_release(p);
+	return 0;
 }
 
 static long drain_one(struct bpf_dynptr *dynptr, void *context)
 {
 	const struct scherzo_decision *decision = bpf_dynptr_data(dynptr, 0, sizeof(*decision));
-	struct scherzo_control *page = control_page();
 
 	/* The ring admits one drainer at a time. */
 	WRITE_ONCE(nr_drained, nr_drained + 1);
-	if (decision && page)
-		apply_decision(decision, page, control_word(page), scx_bpf_now());
+	if (decision)
+		apply_decision(decision);
 	else
 		count(SCHERZO_CNT_FAILED);
 	/* Non-zero stops: keep two slots for what this dispatch itself may still insert. */

@@ -14,8 +14,12 @@
 /* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
 #define NR_STALL_SAMPLES 16
 
-/* Tasks in all queues, as the last round found it. */
+/*
+ * Tasks in all queues, as the last round found it, and those looked at in one of them. They live in memory because the
+ * verifier would follow each of their values through the loop.
+ */
 static u64 nr_found;
+static u32 nr_seen;
 /* An offline CPU whose queue got a task in the moment it went, plus one; a dispatch moves it. */
 static u32 stranded_cpu;
 
@@ -24,13 +28,13 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 {
 	s32 known = queue_count(dsq_id), nr = scx_bpf_dsq_nr_queued(dsq_id);
 	struct task_struct *p;
-	u32 seen = 0;
 
 	if (nr <= 0)
 		return 0;
 	nr_found += nr;
 	if (known <= 0 && queue_count(dsq_id) == known)
 		change_count(dsq_id, nr - known);
+	nr_seen = 0;
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
@@ -38,7 +42,7 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 		s64 waited, held;
 
-		if (seen++ >= NR_STALL_SAMPLES)
+		if (nr_seen++ >= NR_STALL_SAMPLES)
 			break;
 		if (!tctx || !cpuc || !tctx->wait_since_ns)
 			continue;
