@@ -117,11 +117,17 @@ const PACKAGES: &[Case] = &[
     case("purge", packages::purge),
 ];
 
-const PACKAGES_MALFORMED_BTF: &[Case] =
-    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_with_malformed_btf)];
+const PACKAGES_MALFORMED_BTF: &[Case] = &[
+    case("install", packages::install_with_malformed_btf),
+    case("the doctor", packages::doctor_with_malformed_btf),
+    case("the app", packages::app_with_malformed_btf),
+];
 
-const PACKAGES_WITHOUT_SCHED_EXT: &[Case] =
-    &[case("install", packages::install_unsupported), case("the doctor", packages::doctor_without_sched_ext)];
+const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
+    case("install", packages::install_without_sched_ext),
+    case("the doctor", packages::doctor_without_sched_ext),
+    case("the app", packages::app_without_sched_ext),
+];
 
 /// What `cargo xtask test packages` runs, in guests that hold nothing of ours but packages.
 #[must_use]

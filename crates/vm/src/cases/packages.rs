@@ -137,10 +137,19 @@ pub(super) fn purge(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// On a kernel that cannot: the packages install, the service runs, and the reason is said where people look for it.
-pub(super) fn install_unsupported(guest: &mut Guest) -> Result<()> {
+/// On a kernel that cannot: the packages install, the service runs, and says so.
+pub(super) fn install_without_sched_ext(guest: &mut Guest) -> Result<()> {
     install_revision(guest, 1)?;
     ensure_healthy(guest)?;
+    wait_for_state(guest, "unsupported", MOMENT)
+}
+
+/// The same where only loading finds it out: the service says so once somebody has tried to turn Scherzo on.
+pub(super) fn install_with_malformed_btf(guest: &mut Guest) -> Result<()> {
+    install_revision(guest, 1)?;
+    ensure_healthy(guest)?;
+    let refused = guest.run("scherzoctl enable", Duration::from_secs(30))?;
+    ensure!(refused.status != 0, "it can be turned on");
     wait_for_state(guest, "unsupported", MOMENT)
 }
 
@@ -152,6 +161,18 @@ pub(super) fn doctor_without_sched_ext(guest: &mut Guest) -> Result<()> {
 /// The doctor names the fault of the type information, and what to do.
 pub(super) fn doctor_with_malformed_btf(guest: &mut Guest) -> Result<()> {
     ensure_doctor_says(guest, &["pahole", "scx_bpf_", "Start another build"])
+}
+
+/// The app gives the service's reason, and finds what the doctor does.
+pub(super) fn app_without_sched_ext(guest: &mut Guest) -> Result<()> {
+    let reason = "This kernel has no sched_ext. Start a kernel built with CONFIG_SCHED_CLASS_EXT";
+    use_app(guest, &format!("guest_app_refused.py '{reason}' 'Start one built with CONFIG_SCHED_CLASS_EXT'"))
+}
+
+/// The same for the fault of the type information.
+pub(super) fn app_with_malformed_btf(guest: &mut Guest) -> Result<()> {
+    let reason = "type information (BTF) is malformed, so no scheduler can be loaded";
+    use_app(guest, &format!("guest_app_refused.py '{reason}' pahole 'Start another build'"))
 }
 
 /// Plays a script of the scenarios on desktops as somebody who sits at the machine.
