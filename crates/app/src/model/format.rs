@@ -48,7 +48,7 @@ pub(crate) fn short(value: f64) -> String {
 pub(crate) fn with_commands(text: &str) -> String {
     let text = glib::markup_escape_text(text);
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         // One of them has no partner: it stands for itself.
         return text.into();
     }
