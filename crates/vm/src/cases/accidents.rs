@@ -1,13 +1,50 @@
-//! What happens to a machine in its life. Afterwards everybody tells the same story, and what a person had chosen still
-//! counts.
+//! What happens to a machine in its life: the engine dies again and again, a package is upgraded, the machine restarts.
+//! Afterwards everybody tells the same story, and what a person had chosen still counts.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 
 use super::agreement::ensure_agreement;
 use super::people;
-use super::service::{MOMENT, UNIT, call, ensure_loaded, ensure_responsive, journal, kernel, property};
+use super::service::{MOMENT, UNIT, call, ensure_loaded, ensure_responsive, journal, kernel, property, statistic};
 use crate::guest::Guest;
+use crate::image::SCRIPTS_DIR;
+use crate::progress::say;
 use crate::shell::Shell;
+
+/// From the kill of an engine until the service says that the next one's scheduler runs, beyond the time that loading
+/// takes by itself: a fraction of a second on hardware, but some seconds where the checks of the kernel are emulated.
+const MAX_ADDED_MS: u64 = 1_000;
+const NR_KILLS: u32 = 200;
+/// While all CPUs wait for the disk, virtual time leaps: the state is in memory while recoveries are timed.
+const STATE_DIRECTORY: &str = "/var/lib/scherzo";
+
+/// The engine is killed two hundred times, at moments of chance.
+pub(super) fn two_hundred_kills(guest: &mut Guest) -> Result<()> {
+    let in_memory = format!("mount -t tmpfs tmpfs {STATE_DIRECTORY} && systemctl start {UNIT}");
+    guest.check(&format!("systemctl stop {UNIT}; mkdir -p {STATE_DIRECTORY} && {in_memory}"), MOMENT * 3)?;
+    ensure_loaded(guest)?;
+    call(guest, "SetMode", "s fifo")?;
+    let limit = Duration::from_secs(30 + 4 * u64::from(NR_KILLS));
+    let figures = guest.check(&format!("python3 {SCRIPTS_DIR}/kills.py {NR_KILLS} 1"), limit)?;
+    let [nr_kills, median_ms, longest_ms] = parse(&figures).with_context(|| format!("the figures read {figures}"))?;
+    let load_ms = statistic(guest, "load_us")? / 1_000;
+    say(&format!(
+        "{nr_kills} kills of the engine: back after {median_ms} ms (median), {longest_ms} ms at most; \
+         loading alone takes {load_ms} ms"
+    ));
+    ensure!(longest_ms <= load_ms + MAX_ADDED_MS, "back only after {longest_ms} ms{}", journal(guest));
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    call(guest, "SetMode", "s auto")?;
+    let on_disk = format!("systemctl stop {UNIT} && umount {STATE_DIRECTORY} && systemctl start {UNIT}");
+    guest.check(&on_disk, MOMENT * 3).map(drop)
+}
+
+fn parse<const N: usize>(figures: &str) -> Option<[u64; N]> {
+    let numbers: Result<Vec<_>, _> = figures.split(' ').map(str::parse).collect();
+    numbers.ok()?.try_into().ok()
+}
 
 /// A package is upgraded while the scheduler runs, the way its scripts do it: files are replaced, units read anew, the
 /// service started anew. Wish and choice stay.
@@ -48,4 +85,16 @@ pub(super) fn reboot(guest: &mut Guest) -> Result<()> {
 
 fn main_pid(guest: &mut Guest) -> Result<String> {
     guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_as_many_as_expected() {
+        assert_eq!(parse("200 310 840"), Some([200, 310, 840]));
+        assert_eq!(parse::<3>("200 310"), None);
+        assert_eq!(parse::<1>("late"), None);
+    }
 }

@@ -107,11 +107,13 @@ const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear re
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+const KILLS: &[Case] =
+    &[case("200 kills of the engine", accidents::two_hundred_kills), case("nothing was ejected", basics::no_ejections)];
+
 const PACKAGES: &[Case] = &[
     case("boot", basics::boot),
     case("install", packages::install),
     case("the packages' own test", packages::smoke),
-    case("the app chooses the mode", packages::app),
     case("turned on, then rebooted", packages::reboot),
     case("upgrade while running", packages::upgrade),
     case("purge", packages::purge),
@@ -158,10 +160,12 @@ pub fn plan(long: bool) -> Vec<Group> {
     ];
     if long {
         let survival = SURVIVAL.to_vec();
+        let two_in_virtual_time = Machine { nr_cpus: 2, ..virtual_time.clone() };
         groups.extend([
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
             Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
+            Group { name: "kills", role: Role::Lts, machine: two_in_virtual_time, cases: KILLS.to_vec() },
             Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
         ]);
     }
