@@ -1,13 +1,13 @@
 //! `cargo xtask screenshots`: the pictures that README and AppStream metadata show.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use scherzo_vm::build::Workspace;
 use scherzo_vm::cache::Cache;
 use scherzo_vm::desktop::{Desktops, SCREENSHOTS};
+use scherzo_vm::image::copy_tree;
 use scherzo_vm::roots;
 
 pub(crate) fn run(checkout: &Path) -> Result<ExitCode> {
@@ -20,15 +20,6 @@ pub(crate) fn run(checkout: &Path) -> Result<ExitCode> {
     if score.nr_failed > 0 {
         return Ok(ExitCode::FAILURE);
     }
-    put_in_place(taken.path(), &checkout.join("docs/screenshots"))?;
+    copy_tree(taken.path(), &checkout.join("docs/screenshots"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn put_in_place(taken: &Path, destination: &Path) -> Result<()> {
-    for picture in fs::read_dir(taken)? {
-        let picture = picture?;
-        let to = destination.join(picture.file_name());
-        fs::copy(picture.path(), &to).with_context(|| format!("cannot write {}", to.display()))?;
-    }
-    Ok(())
 }
