@@ -90,14 +90,26 @@ impl<'a> Maker<'a> {
             Format::Rpm => include_str!("package/rpm.sh"),
             Format::Arch => include_str!("package/arch.sh"),
         };
-        let environment =
-            [("FORMAT", format.to_string()), ("VERSION", self.version.clone()), ("REVISION", revision.to_string())];
+        let environment = [("REVISION", revision.to_string())];
         let what = format!("making {format} packages");
-        step(&what, || self.run(script, &environment, to)).context(what)
+        step(&what, || self.run(format, script, &environment, to)).context(what)
+    }
+
+    /// Compiles what runs with rights once more, elsewhere: it must be the same as in Debian's package, byte by byte.
+    pub fn reproduce(&self) -> Result<()> {
+        let made = tempfile::tempdir()?;
+        let what = "compiling the service twice, in different directories";
+        let script = include_str!("package/reproducible.sh");
+        step(what, || self.run(Format::Deb, script, &[], made.path())).context(what)?;
+        let read = |name: &str| fs::read_to_string(made.path().join(name)).with_context(|| format!("no {name}"));
+        let (first, second) = (read("first")?, read("second")?);
+        ensure!(first == second && first.lines().count() == 2, "the programs differ:\n{first}{second}");
+        println!("compiled in different directories, byte by byte the same:\n{}", first.trim_end());
+        Ok(())
     }
 
     /// Runs a script in the package root with the sources; what it makes goes to `to`.
-    fn run(&self, script: &str, environment: &[(&str, String)], to: &Path) -> Result<()> {
+    fn run(&self, format: Format, script: &str, environment: &[(&str, String)], to: &Path) -> Result<()> {
         let _lock = self.cache.lock("package-target")?;
         let source = self.cache.path("package-source");
         let target = self.cache.path("package-target");
@@ -113,6 +125,7 @@ impl<'a> Maker<'a> {
         ];
         let mut command = self.root.command(&binds, "sh");
         command.args(["-euc", &format!("{BEGIN}{script}")]).envs(environment.iter().map(|(name, value)| (name, value)));
+        command.env("FORMAT", format.to_string()).env("VERSION", &self.version);
         let made = run(&mut command);
         namespace::remove(scratch.path())?;
         made
