@@ -119,8 +119,8 @@ pub const fn template(reason: Reason) -> &'static str {
             "This kernel has no sched_ext. Start a kernel built with CONFIG_SCHED_CLASS_EXT (6.12 or later).",
         ),
         Reason::MalformedBtf => gettext_noop(
-            "This kernel's type information (BTF) is malformed, so no scheduler can be loaded ({text}). \
-             Start another kernel version.",
+            "This kernel's type information (BTF) is malformed, so no scheduler can be loaded: it shows a hidden argument \
+             of {text}. It was built with pahole older than 1.26. Start another build or another version.",
         ),
         Reason::ForeignScheduler => gettext_noop(
             "Another scheduler, {ops}, is loaded and is left alone. Stop it (for example `systemctl stop scx scx_loader`), \

@@ -63,6 +63,7 @@ impl Core {
             wish,
             settings: Settings::default(),
             kernel: Kernel::Idle,
+            unfit: None,
             noted: false,
             boot: Boot::default(),
             build: Build::default(),

@@ -5,9 +5,10 @@ use std::io;
 use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use scherzo_api::types::Reason;
 use scherzo_host::{Phase, Root, SchedExt};
 
-use crate::core::Kernel;
+use crate::core::{Fault, Kernel};
 use crate::readiness::Watched;
 
 /// Reads sysfs.
@@ -18,6 +19,16 @@ pub fn read(root: &Root) -> Result<Kernel, scherzo_host::Error> {
         Some(SchedExt { phase: Phase::Enabled, ops: Some(ops), .. }) => Kernel::Loaded { ops },
         Some(SchedExt { ops, .. }) => Kernel::Changing { ops },
     })
+}
+
+/// Why no scheduler can be loaded into a kernel that has sched_ext, if files tell. That stays so until another one starts.
+#[must_use]
+pub fn unfit(root: &Root, kernel: &Kernel) -> Option<Fault> {
+    if *kernel == Kernel::Missing {
+        return None;
+    }
+    let malformed = scherzo_host::malformed_kfuncs(root);
+    (!malformed.is_empty()).then(|| Fault::with_text(Reason::MalformedBtf, scherzo_host::quote_names(&malformed)))
 }
 
 /// The kernel's own multicast group of uevents; the other one is udev's.

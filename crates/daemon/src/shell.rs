@@ -131,11 +131,12 @@ impl<E: Engine> Shell<E> {
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
         let Parts { root, engine, bus, inputs } = parts;
         let store = Store::new(root.clone());
-        let (config, boot) = (read_config(&root), store.boot());
+        let (config, boot, kernel) = (read_config(&root), store.boot(), kernel::read(&root)?);
         let (core, actions) = State::new(Start {
             wish: store.wish(),
             settings: config.settings,
-            kernel: kernel::read(&root)?,
+            unfit: kernel::unfit(&root, &kernel),
+            kernel,
             noted: store.has_note(),
             boot,
             build: build(&root),

@@ -75,16 +75,7 @@ pub fn check_kernel() -> Result<(), LoadError> {
     }
     let malformed = compat::malformed_scx_kfuncs();
     if !malformed.is_empty() {
-        return Err(LoadError::new(
-            FailKind::MalformedBtf,
-            format!(
-                "this kernel's type information is malformed, so no sched_ext scheduler can be loaded: {} of its \
-                 functions show a hidden argument (first {}). It was built with pahole older than 1.26: use another \
-                 build of the kernel",
-                malformed.len(),
-                malformed[0],
-            ),
-        ));
+        return Err(LoadError::new(FailKind::MalformedBtf, scherzo_host::quote_names(&malformed)));
     }
     Ok(())
 }

@@ -5,103 +5,183 @@
 //! made by pahole older than 1.26 have no twins and show the argument, called `aux`, in the function itself. Then the
 //! kernel refuses every scheduler that calls it ("func_proto incompatible").
 //!
-//! The format is documented in the kernel's `Documentation/bpf/btf.rst`. Nothing here trusts what it reads.
+//! The format is documented in the kernel's `Documentation/bpf/btf.rst`. Nothing here trusts what it reads. It is read piece by piece: the service
+//! looks as well, and has no room for megabytes.
 
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+
+use crate::Root;
+
+/// Where the kernel publishes it.
+const VMLINUX: &str = "sys/kernel/btf/vmlinux";
 /// First two bytes, in the byte order of the machine.
-pub(crate) const MAGIC: u16 = 0xeb9f;
-const PREFIXES: [&str; 2] = ["scx_bpf_", "__scx_bpf_"];
+const MAGIC: u16 = 0xeb9f;
+const PREFIXES: [&[u8]; 2] = [b"scx_bpf_", b"__scx_bpf_"];
 const TWIN_SUFFIX: &str = "_impl";
-const HIDDEN_ARGUMENT: &str = "aux";
+const HIDDEN_ARGUMENT: &[u8] = b"aux";
+/// How many names a sentence can bear.
+const NR_QUOTED: usize = 3;
 
 const KIND_FUNC: u32 = 12;
 const KIND_FUNC_PROTO: u32 = 13;
-const TYPE_BYTES: usize = 12;
-const PARAMETER_BYTES: usize = 8;
+const HEADER_WORDS: usize = 6;
+const TYPE_WORDS: usize = 3;
+const PARAMETER_WORDS: usize = 2;
+const WORD_BYTES: usize = 4;
 
-/// Names of the functions that show what should be hidden, in order; `None` if this is not type information.
-pub(crate) fn malformed_kfuncs(bytes: &[u8]) -> Option<Vec<String>> {
-    let btf = Btf::parse(bytes)?;
-    let functions: Vec<_> = btf.kfuncs().collect();
-    let has_twin = |name: &str| {
-        functions.iter().any(|(other, _)| other.strip_suffix(TWIN_SUFFIX).is_some_and(|stem| stem == name))
-    };
-    let is_malformed = |(name, prototype): &&(&str, u32)| {
-        !name.ends_with(TWIN_SUFFIX) && btf.shows_hidden_argument(*prototype) && !has_twin(name)
-    };
-    let mut names: Vec<_> = functions.iter().filter(is_malformed).map(|(name, _)| (*name).to_owned()).collect();
-    names.sort();
-    Some(names)
+/// What the kernel's type information says of sched_ext's functions.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Btf {
+    /// They are described as they should be.
+    Sound,
+    /// These show what should be hidden, in order.
+    Malformed(Vec<String>),
+    /// This is not type information.
+    Damaged,
 }
 
-/// Type information with the places of its types.
-struct Btf<'a> {
-    types: &'a [u8],
-    strings: &'a [u8],
-    /// Where type `n + 1` begins.
-    places: Vec<u32>,
+/// Looks at the running kernel's.
+pub(crate) fn read(root: &Root) -> io::Result<Btf> {
+    check(File::open(root.path(VMLINUX))?)
 }
 
-impl<'a> Btf<'a> {
-    fn parse(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.get(..2)? != MAGIC.to_ne_bytes() {
-            return None;
+/// Functions of sched_ext's that this kernel describes so that no scheduler which calls them can be loaded. There are none
+/// either if it does not describe any: that is for [`crate::diagnose`] to tell.
+#[must_use]
+pub fn malformed_kfuncs(root: &Root) -> Vec<String> {
+    match read(root) {
+        Ok(Btf::Malformed(names)) => names,
+        Ok(Btf::Sound | Btf::Damaged) | Err(_) => Vec::new(),
+    }
+}
+
+/// The first few of many names, for a sentence in whatever language.
+#[must_use]
+pub fn quote_names(names: &[String]) -> String {
+    let quoted = names[..names.len().min(NR_QUOTED)].join(", ");
+    if names.len() > NR_QUOTED { format!("{quoted}, …") } else { quoted }
+}
+
+fn check(source: impl Read + Seek) -> io::Result<Btf> {
+    match malformed(&mut BufReader::new(source)) {
+        Ok(Some(names)) if names.is_empty() => Ok(Btf::Sound),
+        Ok(Some(names)) => Ok(Btf::Malformed(names)),
+        Ok(None) => Ok(Btf::Damaged),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Btf::Damaged),
+        Err(error) => Err(error),
+    }
+}
+
+fn malformed<R: Read + Seek>(source: &mut BufReader<R>) -> io::Result<Option<Vec<String>>> {
+    let [magic, header_length, type_offset, type_length, string_offset, string_length] = words::<HEADER_WORDS>(source)?;
+    if magic.to_ne_bytes()[..2] != MAGIC.to_ne_bytes() {
+        return Ok(None);
+    }
+    let place = |offset: u32| SeekFrom::Start(u64::from(header_length) + u64::from(offset));
+    source.seek(place(string_offset))?;
+    let Some(names) = Names::read(source, string_length)? else { return Ok(None) };
+    source.seek(place(type_offset))?;
+    let Some(functions) = Functions::read(source, type_length, &names)? else { return Ok(None) };
+    Ok(Some(functions.malformed()))
+}
+
+/// Those names that matter, by their place among all strings.
+#[derive(Default)]
+struct Names {
+    functions: HashMap<u32, String>,
+    hidden_argument: HashSet<u32>,
+}
+
+impl Names {
+    /// `None` if there are fewer strings than announced.
+    fn read<R: Read>(source: &mut BufReader<R>, length: u32) -> io::Result<Option<Self>> {
+        let (mut names, mut name, mut at) = (Self::default(), Vec::new(), 0);
+        let mut strings = source.take(length.into());
+        while at < length {
+            name.clear();
+            let read = strings.read_until(0, &mut name)?;
+            if name.pop() != Some(0) {
+                return Ok(None);
+            }
+            if name == HIDDEN_ARGUMENT {
+                names.hidden_argument.insert(at);
+            } else if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                names.functions.insert(at, String::from_utf8_lossy(&name).into_owned());
+            }
+            // No more than is left of a 32-bit length.
+            at += read as u32;
         }
-        let field = |index: usize| word(bytes, 4 + 4 * index).map(|value| value as usize);
-        let [header, type_offset, type_length, string_offset, string_length] =
-            [field(0)?, field(1)?, field(2)?, field(3)?, field(4)?];
-        let section = |offset: usize, length: usize| {
-            let from = header.checked_add(offset)?;
-            bytes.get(from..from.checked_add(length)?)
+        Ok(Some(names))
+    }
+}
+
+/// sched_ext's functions.
+#[derive(Default)]
+struct Functions<'a> {
+    /// Names, with the number of the prototype.
+    named: Vec<(&'a str, u32)>,
+    /// Numbers of prototypes that show the argument.
+    showing: HashSet<u32>,
+}
+
+impl<'a> Functions<'a> {
+    /// `None` if there are types that nobody knows, or the last is not whole.
+    fn read<R: Read + Seek>(source: &mut BufReader<R>, length: u32, names: &'a Names) -> io::Result<Option<Self>> {
+        let (mut functions, mut at, mut number) = (Self::default(), 0, 0_u32);
+        while at < u64::from(length) {
+            number += 1;
+            let [name, info, prototype] = words::<TYPE_WORDS>(source)?;
+            let Some(trailing) = trailing_bytes(info) else { return Ok(None) };
+            match kind(info) {
+                KIND_FUNC => functions.named.extend(names.functions.get(&name).map(|name| (name.as_str(), prototype))),
+                KIND_FUNC_PROTO => {
+                    for _ in 0..nr_members(info) {
+                        let [name, _] = words::<PARAMETER_WORDS>(source)?;
+                        if names.hidden_argument.contains(&name) {
+                            functions.showing.insert(number);
+                        }
+                    }
+                }
+                _ => source.seek_relative(trailing.cast_signed())?,
+            }
+            at += (TYPE_WORDS * WORD_BYTES) as u64 + trailing;
+        }
+        Ok((at == u64::from(length)).then_some(functions))
+    }
+
+    fn malformed(&self) -> Vec<String> {
+        let twins: HashSet<_> = self.named.iter().filter_map(|(name, _)| name.strip_suffix(TWIN_SUFFIX)).collect();
+        let is_malformed = |(name, prototype): &&(&str, u32)| {
+            !name.ends_with(TWIN_SUFFIX) && self.showing.contains(prototype) && !twins.contains(name)
         };
-        let (types, strings) = (section(type_offset, type_length)?, section(string_offset, string_length)?);
-        let mut places = Vec::new();
-        let mut at = 0;
-        while at < types.len() {
-            places.push(u32::try_from(at).ok()?);
-            at += TYPE_BYTES + trailing_bytes(word(types, at + 4)?)?;
-        }
-        Some(Self { types, strings, places })
-    }
-
-    /// sched_ext's functions with the number of their prototype.
-    fn kfuncs(&self) -> impl Iterator<Item = (&'a str, u32)> {
-        self.places.iter().filter_map(|place| {
-            let at = *place as usize;
-            let name = (kind(word(self.types, at + 4)?) == KIND_FUNC).then(|| self.name(at))??;
-            let is_ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            is_ours.then_some((name, word(self.types, at + 8)?))
-        })
-    }
-
-    fn shows_hidden_argument(&self, prototype: u32) -> bool {
-        let place = (prototype as usize).checked_sub(1).and_then(|index| self.places.get(index));
-        let Some(at) = place.map(|place| *place as usize) else { return false };
-        let Some(info) = word(self.types, at + 4).filter(|info| kind(*info) == KIND_FUNC_PROTO) else { return false };
-        let mut parameters = (0..nr_members(info)).map(|index| at + TYPE_BYTES + PARAMETER_BYTES * index);
-        parameters.any(|parameter| self.name(parameter) == Some(HIDDEN_ARGUMENT))
-    }
-
-    /// The name that the first word of a type or parameter points to.
-    fn name(&self, at: usize) -> Option<&'a str> {
-        let text = self.strings.get(word(self.types, at)? as usize..)?;
-        str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+        let mut names: Vec<_> = self.named.iter().filter(is_malformed).map(|(name, _)| (*name).to_owned()).collect();
+        names.sort();
+        names
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+fn words<const N: usize>(source: &mut impl Read) -> io::Result<[u32; N]> {
+    let mut words = [0; N];
+    for word in &mut words {
+        let mut bytes = [0; WORD_BYTES];
+        source.read_exact(&mut bytes)?;
+        *word = u32::from_ne_bytes(bytes);
+    }
+    Ok(words)
 }
 
 fn kind(info: u32) -> u32 {
     info >> 24 & 0x1f
 }
 
-fn nr_members(info: u32) -> usize {
-    (info & 0xffff) as usize
+fn nr_members(info: u32) -> u64 {
+    u64::from(info & 0xffff)
 }
 
 /// What follows a type of this kind; `None` for kinds that nobody knows yet.
-fn trailing_bytes(info: u32) -> Option<usize> {
+fn trailing_bytes(info: u32) -> Option<u64> {
     Some(match kind(info) {
         // Pointers, forward declarations, typedefs, qualifiers, functions, floats and type tags.
         2 | 7..=11 | KIND_FUNC | 16 | 18 => 0,
@@ -119,7 +199,13 @@ fn trailing_bytes(info: u32) -> Option<usize> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::Cursor;
+
     use super::*;
+
+    fn check_bytes(bytes: &[u8]) -> Btf {
+        check(Cursor::new(bytes)).unwrap()
+    }
 
     /// Type information of functions, each with the names of its parameters, after a few types of other kinds.
     pub(crate) fn with_functions(functions: &[(&str, &[&str])]) -> Vec<u8> {
@@ -167,30 +253,45 @@ pub(crate) mod tests {
 
     #[test]
     fn hidden_arguments_belong_to_twins() {
-        assert_eq!(malformed_kfuncs(&with_functions(SOUND)), Some(Vec::new()));
-        let names = malformed_kfuncs(&with_functions(MALFORMED)).unwrap();
-        assert_eq!(names, ["__scx_bpf_dsq_insert_vtime", "scx_bpf_kick_cpu"]);
+        assert_eq!(check_bytes(&with_functions(SOUND)), Btf::Sound);
+        let names = ["__scx_bpf_dsq_insert_vtime", "scx_bpf_kick_cpu"].map(str::to_owned);
+        assert_eq!(check_bytes(&with_functions(MALFORMED)), Btf::Malformed(names.to_vec()));
     }
 
     #[test]
     fn older_kernels_hide_nothing() {
-        assert_eq!(malformed_kfuncs(&with_functions(&SOUND[2..])), Some(Vec::new()));
-        assert_eq!(malformed_kfuncs(&with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags"])])), Some(Vec::new()));
+        assert_eq!(check_bytes(&with_functions(&SOUND[2..])), Btf::Sound);
+        assert_eq!(check_bytes(&with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags"])])), Btf::Sound);
     }
 
     #[test]
     fn damage_is_noticed_or_harmless() {
         let whole = with_functions(MALFORMED);
-        assert_eq!(malformed_kfuncs(b"ELF"), None);
+        assert_eq!(check_bytes(b"ELF, which is something else"), Btf::Damaged);
         for length in 0..whole.len() {
-            malformed_kfuncs(&whole[..length]);
+            assert_eq!(check_bytes(&whole[..length]), Btf::Damaged, "{length} bytes of it");
         }
         for at in 0..whole.len() {
             for value in [0, 0x7f, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[at] = value;
-                malformed_kfuncs(&damaged);
+                check_bytes(&damaged);
             }
         }
+    }
+
+    #[test]
+    fn a_sentence_bears_a_few_names() {
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        assert_eq!(quote_names(&names[..1]), "a");
+        assert_eq!(quote_names(&names[..3]), "a, b, c");
+        assert_eq!(quote_names(&names), "a, b, c, …");
+    }
+
+    /// For tests elsewhere that need a kernel with malformed type information.
+    #[test]
+    fn the_example_is_malformed_type_information() {
+        let example = include_bytes!("../testdata/malformed.btf");
+        assert_eq!(check_bytes(example), Btf::Malformed(vec!["scx_bpf_kick_cpu".into()]));
     }
 }

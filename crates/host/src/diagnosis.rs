@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::btf::malformed_kfuncs;
+use crate::btf::{self, Btf};
 use crate::{Phase, Root, SchedExt, compact_unevictable, kernel};
 
 /// How much a finding matters.
@@ -73,7 +73,6 @@ pub const fn gettext_noop(text: &'static str) -> &'static str {
 
 /// What a loaded scheduler's name begins with if it is ours.
 const OWN_OPS: &str = "scherzo";
-const BTF: &str = "sys/kernel/btf/vmlinux";
 /// What must be in the kernel's configuration.
 const OPTIONS: [&str; 4] = ["CONFIG_SCHED_CLASS_EXT", "CONFIG_BPF_SYSCALL", "CONFIG_BPF_JIT", "CONFIG_DEBUG_INFO_BTF"];
 /// Services that load schedulers.
@@ -96,7 +95,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Checks the host.
 #[must_use]
 pub fn diagnose(root: &Root) -> Vec<Finding> {
-    let always = [sched_ext(root), btf(root), rivals(root), power_daemons(root), files(root)];
+    let always = [sched_ext(root), type_information(root), rivals(root), power_daemons(root), files(root)];
     always.into_iter().chain(config(root)).chain(lockdown(root)).chain(compaction(root)).collect()
 }
 
@@ -162,25 +161,22 @@ fn config(root: &Root) -> Option<Finding> {
     })
 }
 
-fn btf(root: &Root) -> Finding {
+fn type_information(root: &Root) -> Finding {
     const ID: &str = "btf";
     let problem = |text| Finding::new(ID, Severity::Error, text);
-    let bytes = match fs::read(root.path(BTF)) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            return problem(gettext_noop(
-                "The kernel's type information (BTF) cannot be read: {error}. Start a kernel built with \
-                 CONFIG_DEBUG_INFO_BTF.",
-            ))
-            .with("error", error.to_string());
-        }
-    };
-    match malformed_kfuncs(&bytes).as_deref() {
-        None => problem(gettext_noop(
+    match btf::read(root) {
+        Err(error) => problem(gettext_noop(
+            "The kernel's type information (BTF) cannot be read: {error}. Start a kernel built with \
+             CONFIG_DEBUG_INFO_BTF.",
+        ))
+        .with("error", error.to_string()),
+        Ok(Btf::Damaged) => problem(gettext_noop(
             "The kernel's type information (BTF) is damaged. Start a kernel built with CONFIG_DEBUG_INFO_BTF.",
         )),
-        Some([]) => Finding::new(ID, Severity::Good, gettext_noop("The kernel's type information (BTF) is sound.")),
-        Some(names) => problem(gettext_noop(
+        Ok(Btf::Sound) => {
+            Finding::new(ID, Severity::Good, gettext_noop("The kernel's type information (BTF) is sound."))
+        }
+        Ok(Btf::Malformed(names)) => problem(gettext_noop(
             "The kernel's type information (BTF) is malformed, so that no scheduler can be loaded: it shows a hidden \
              argument of {functions}. The kernel was built with pahole older than 1.26. Start another build.",
         ))
@@ -323,6 +319,8 @@ mod tests {
     use crate::btf::tests::with_functions;
     use crate::root::tests::tree;
 
+    const BTF: &str = "sys/kernel/btf/vmlinux";
+
     fn severity(findings: &[Finding], id: &str) -> Option<Severity> {
         findings.iter().find(|finding| finding.id == id).map(|finding| finding.severity)
     }
@@ -396,12 +394,12 @@ mod tests {
     #[test]
     fn malformed_type_information_is_told_from_missing() {
         let (dir, root) = tree(&[]);
-        assert!(btf(&root).text.contains("cannot be read"));
+        assert!(type_information(&root).text.contains("cannot be read"));
         fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
         fs::write(dir.path().join(BTF), "no such thing").unwrap();
-        assert!(btf(&root).text.contains("damaged"));
+        assert!(type_information(&root).text.contains("damaged"));
         fs::write(dir.path().join(BTF), with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags", "aux"])])).unwrap();
-        let finding = btf(&root);
+        let finding = type_information(&root);
         assert!(finding.severity == Severity::Error && finding.text.contains("pahole"), "{finding:?}");
         assert_eq!(finding.arguments, [("functions", "scx_bpf_kick_cpu".to_owned())]);
     }

@@ -14,6 +14,7 @@ mod stat;
 mod sysctl;
 mod topology;
 
+pub use btf::{malformed_kfuncs, quote_names};
 pub use diagnosis::{Finding, Severity, diagnose, diagnose_self};
 pub use error::Error;
 pub use kernel::release;

@@ -55,6 +55,8 @@ pub struct Start {
     pub settings: Settings,
     /// What the kernel says.
     pub kernel: Kernel,
+    /// Why this kernel, although it has sched_ext, can load no scheduler, if that is known beforehand.
+    pub unfit: Option<Fault>,
     /// An earlier run left a note of settings to restore.
     pub noted: bool,
     /// How this boot and those before went.

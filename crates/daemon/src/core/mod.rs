@@ -79,6 +79,8 @@ pub struct State {
     on_trial: bool,
     persisted: Wish,
     kernel: Kernel,
+    /// Why this kernel can load no scheduler, known without having tried.
+    unfit: Option<Fault>,
     phase: Phase,
     run: Run,
     next_seq: u32,
@@ -114,7 +116,7 @@ impl State {
     /// The state at the start of the service, at time zero.
     #[must_use]
     pub fn new(start: Start) -> (Self, Vec<Action>) {
-        let Start { wish, settings, kernel, noted, boot, build, quarantine } = start;
+        let Start { wish, settings, kernel, unfit, noted, boot, build, quarantine } = start;
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
@@ -126,6 +128,7 @@ impl State {
             on_trial: false,
             persisted: wish,
             kernel,
+            unfit,
             phase: Phase::Idle,
             run: Run(0),
             next_seq: 0,
@@ -271,8 +274,11 @@ impl State {
         }
     }
 
-    /// When loading may be tried; `None` after giving up.
+    /// When loading may be tried; `None` after giving up, or if it is pointless.
     fn load_at(&self) -> Option<Time> {
+        if self.unfit.is_some() {
+            return None;
+        }
         self.backoff.retry_at().map(|at| at.max(self.boot_delay.unwrap_or_default()))
     }
 

@@ -122,7 +122,8 @@ impl State {
         if self.kernel == Kernel::Missing {
             return Err(Fault::plain(Reason::NoSchedExt).to_error());
         }
-        self.in_the_way().map_or(Ok(()), |ops| Err(Fault::foreign(ops).to_error()))
+        let obstacle = self.in_the_way().map(Fault::foreign).or_else(|| self.unfit.clone());
+        obstacle.map_or(Ok(()), |fault| Err(fault.to_error()))
     }
 
     fn disable(&mut self, id: RequestId, caller: &Caller) {

@@ -76,7 +76,7 @@ impl State {
     }
 
     fn without_engine(&self) -> (PublicState, Fault) {
-        match (self.in_the_way(), &self.fault) {
+        match (self.in_the_way(), self.unfit.as_ref().or(self.fault.as_ref())) {
             (Some(ops), _) => (PublicState::Foreign, Fault::foreign(ops)),
             (None, Some(fault)) if matches!(fault.reason, Reason::NoSchedExt | Reason::MalformedBtf) => {
                 (PublicState::Unsupported, fault.clone())

@@ -11,6 +11,7 @@ use zbus::OwnedVariant;
 
 use crate::support::{Client, PATIENCE, Stage, eventually, read};
 
+const MALFORMED_BTF: &[u8] = include_bytes!("../../../host/testdata/malformed.btf");
 const QUARANTINE: &str = "var/lib/scherzo/quarantine.toml";
 const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
 
@@ -54,6 +55,20 @@ async fn settings_that_fail_are_taken_back() {
     let events = client.scheduler.get_history(0).await.unwrap();
     let reverted = events.iter().find(|(_, event, _)| event == "reverted").unwrap();
     assert_eq!(scherzo_api::details::from_wire(&reverted.2)["settings"], "starvation_ms".into());
+}
+
+#[tokio::test]
+async fn malformed_type_information_is_told_from_the_start() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.file("sys/kernel/btf")).unwrap();
+    std::fs::write(stage.file("sys/kernel/btf/vmlinux"), MALFORMED_BTF).unwrap();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.reason.as_str()), ("unsupported", "malformed-btf"));
+    let refusal = client.scheduler.set_enabled(true).await.unwrap_err();
+    assert!(matches!(&refusal, Error::NotSupported(text) if text.contains("scx_bpf_kick_cpu")), "{refusal:?}");
+    assert_eq!(stage.kernel().enable_seq, 0, "it was not tried");
 }
 
 #[tokio::test]

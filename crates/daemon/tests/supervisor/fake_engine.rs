@@ -61,7 +61,7 @@ impl FakeEngine {
                 std::thread::park();
             },
             "meets-malformed-btf" => {
-                let text = "scx_bpf_kick_cpu has a hidden argument".to_owned();
+                let text = "scx_bpf_kick_cpu".to_owned();
                 say(&ToDaemon::Failed { kind: FailKind::MalformedBtf, text })?;
                 std::process::exit(1);
             }

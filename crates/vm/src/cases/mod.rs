@@ -118,13 +118,13 @@ const PACKAGES: &[Case] = &[
 ];
 
 const PACKAGES_MALFORMED_BTF: &[Case] = &[
-    case("install", packages::install_with_malformed_btf),
+    case("install", packages::install_unsupported),
     case("the doctor", packages::doctor_with_malformed_btf),
     case("the app", packages::app_with_malformed_btf),
 ];
 
 const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
-    case("install", packages::install_without_sched_ext),
+    case("install", packages::install_unsupported),
     case("the doctor", packages::doctor_without_sched_ext),
     case("the app", packages::app_without_sched_ext),
 ];

@@ -66,6 +66,25 @@ fn a_first_attempt_that_fails_leaves_it_off() {
 }
 
 #[test]
+fn a_kernel_that_is_known_to_refuse_is_not_tried() {
+    for enabled in [false, true] {
+        let mut world = World::unfit(Wish { enabled, ..Wish::default() }, Kernel::Idle);
+        let view = world.state.view();
+        assert_eq!((view.state, view.why.reason), (Shown::Unsupported, Reason::MalformedBtf));
+        assert_eq!(world.state.next_wakeup(), None, "there is nothing to wait for");
+        let id = world.ask(Request::SetEnabled(true));
+        assert!(matches!(world.answer(id), Some(Err(Error::NotSupported(_)))), "{:?}", world.answer(id));
+        assert_eq!(world.state.view().enabled, enabled, "refused without having changed anything");
+        world.ask(Request::SetEnabled(false));
+        world.wait(SECOND * 120);
+        assert_eq!((world.state.view().state, world.state.view().enabled), (Shown::Unsupported, false));
+        assert!(world.process.is_none());
+    }
+    let world = World::unfit(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
+    assert_eq!(world.state.view().state, Shown::Foreign, "a scheduler that runs all the same");
+}
+
+#[test]
 fn a_foreign_scheduler_is_named_and_left_alone() {
     let mut world = World::new(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
     let id = world.ask(Request::SetEnabled(true));

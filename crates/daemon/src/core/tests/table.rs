@@ -88,6 +88,7 @@ fn at_rest() -> State {
         wish: Wish::default(),
         settings: Settings::default(),
         kernel: Kernel::Idle,
+        unfit: None,
         noted: false,
         boot: Boot::default(),
         build: Build::default(),

@@ -54,14 +54,24 @@ pub(super) struct World {
     pub(super) ended: bool,
 }
 
+fn first_start(wish: Wish, kernel: Kernel, boot: Boot) -> Start {
+    let build = Build { kernel: "6.18".into(), version: "1".into() };
+    Start { wish, settings: Settings::default(), kernel, unfit: None, noted: false, boot, build, quarantine: None }
+}
+
 impl World {
     pub(super) fn new(wish: Wish, kernel: Kernel) -> Self {
         Self::boot(wish, kernel, Boot::default())
     }
 
+    /// A kernel that can load nothing, which is known from the start.
+    pub(super) fn unfit(wish: Wish, kernel: Kernel) -> Self {
+        let unfit = Some(Fault::with_text(Reason::MalformedBtf, "f"));
+        Self::start(Start { unfit, ..first_start(wish, kernel, Boot::default()) })
+    }
+
     pub(super) fn boot(wish: Wish, kernel: Kernel, boot: Boot) -> Self {
-        let build = Build { kernel: "6.18".into(), version: "1".into() };
-        Self::start(Start { wish, settings: Settings::default(), kernel, noted: false, boot, build, quarantine: None })
+        Self::start(first_start(wish, kernel, boot))
     }
 
     fn start(start: Start) -> Self {
@@ -183,6 +193,7 @@ impl World {
             wish: self.stored,
             settings: self.settings,
             kernel: self.kernel.clone(),
+            unfit: None,
             noted: self.noted,
             boot: Boot::default(),
             build: self.build.clone(),
