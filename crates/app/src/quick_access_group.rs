@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::path::Path;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -156,14 +157,24 @@ impl QuickAccessGroup {
         });
     }
 
-    /// The tray's own menu changes the file too.
+    /// The tray's own menu changes the file too. Of a directory that is not there yet GIO would only see every few
+    /// seconds whether it has come, and miss what happens in it until then: its nearest ancestor that is there is
+    /// watched first.
     fn follow_file(&self) {
-        let file = self.imp().autostart.borrow().as_ref().map(|autostart| gio::File::for_path(autostart.file()));
-        let monitor = file.and_then(|file| file.monitor_file(gio::FileMonitorFlags::NONE, gio::Cancellable::NONE).ok());
+        let file = self.imp().autostart.borrow().as_ref().map(|autostart| autostart.file().to_owned());
+        let Some(file) = file else { return };
+        let has_place = |path: &&Path| path.parent().is_some_and(Path::is_dir);
+        let watched = file.ancestors().find(has_place).unwrap_or(&file);
+        let is_file = watched == file;
+        let monitor =
+            gio::File::for_path(watched).monitor_file(gio::FileMonitorFlags::NONE, gio::Cancellable::NONE).ok();
         if let Some(monitor) = &monitor {
             let this = self.downgrade();
             monitor.connect_changed(move |_, _, _, _| {
                 if let Some(group) = this.upgrade() {
+                    if !is_file {
+                        group.follow_file();
+                    }
                     group.show();
                 }
             });

@@ -31,8 +31,8 @@ wait_for("the tick in the menu", lambda: tray.is_ticked("Show After Login"))
 
 # The menu changes the same; the icon stays for now.
 panel.choose(tray, "Show After Login")
+wait_for("the file is gone", lambda: not os.path.exists(AUTOSTART))
 within_a_second("the choice made in the menu", lambda: not app.is_on(ICON))
-expect("the file", os.path.exists(AUTOSTART), False)
 expect("the tray", tray.is_there(), True)
 
 # It goes at once, and stays away.

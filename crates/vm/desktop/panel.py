@@ -109,6 +109,16 @@ class Panel:
     def choose(self, tray, label):
         """Opens the menu by a click, and walks to an entry by keys."""
         choices = [text for text, enabled in tray.entries() if text and enabled]
-        self.x11.click(*self.icon(), button=3)
-        time.sleep(0.5)
+        menu = self.open_menu()
         self.x11.keys(*["Down"] * (choices.index(label) + 1), "Return")
+        wait_for("the menu has closed", lambda: not menu & self.x11.windows())
+
+    def open_menu(self):
+        """A click with the right button; returns the ids of the windows that this opens."""
+        x, y = self.icon()
+        before = self.x11.windows()
+        self.x11.click(x, y, button=3)
+        menu = wait_for("the menu", lambda: self.x11.windows() - before)
+        # The panel asks for the entries once more while it opens.
+        time.sleep(0.5)
+        return menu

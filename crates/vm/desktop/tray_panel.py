@@ -57,8 +57,7 @@ def photograph_modes(stage, x11, panel, tray, style):
     x11.hover(x, y)
     time.sleep(1.5)
     x11.picture(f"tray-{style}-tooltip")
-    x11.click(x, y, button=3)
-    time.sleep(0.7)
+    panel.open_menu()
     x11.picture(f"tray-{style}-menu")
     x11.keys("Escape")
 

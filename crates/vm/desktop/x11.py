@@ -44,13 +44,16 @@ class X11:
 
     def window(self, name):
         """The id of the visible window whose title contains this."""
-        search = ["xdotool", "search", "--onlyvisible", "--name", name]
+        return wait_for(f"the window {name}", lambda: self._search("--name", name))[-1]
 
-        def found():
-            result = subprocess.run(search, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            return result.stdout.split()
+    def windows(self):
+        """The ids of all visible windows, menus among them."""
+        return set(self._search("--class", ""))
 
-        return wait_for(f"the window {name}", found)[-1]
+    def _search(self, *what):
+        search = ["xdotool", "search", "--onlyvisible", *what]
+        # Nothing found is a failure to it.
+        return subprocess.run(search, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.split()
 
     def place(self, window, top, width, height):
         """Makes a window so large, at the screen's left edge: there is no window manager that would place it."""
