@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tracing::debug;
+use tracing::{debug, info};
 use zbus::fdo::{DBusProxy, PropertiesProxy};
 use zbus::names::{BusName, WellKnownName};
 use zbus::proxy::{CacheProperties, MethodFlags};
@@ -138,6 +138,7 @@ async fn follow_sleep(bus: Connection, inputs: mpsc::Sender<Input>, resumed: wat
     while let Some(signal) = signals.next().await {
         let awake = matches!(signal.body().deserialize::<bool>(), Ok(false));
         if awake && inputs.send(Input::Power(PowerEvent::Resumed)).await.is_ok() {
+            info!("the system is awake again");
             let _ = inputs.send(Input::KernelChanged).await;
             resumed.send_replace(());
         }

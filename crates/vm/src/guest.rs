@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
+use crate::monitor::Monitor;
 use crate::protocol::Frame;
 use crate::qemu::{self, Accel, Boot, Machine, Time};
 use crate::roots::{Root, tail};
@@ -25,6 +26,8 @@ const CONSOLE_TAIL_LINES: usize = 40;
 const BOOT_LIMIT: Duration = Duration::from_secs(15);
 /// From then until start-up is over.
 const START_UP_LIMIT: Duration = Duration::from_secs(30);
+/// From asking to sleep until the machine does.
+const FALLING_ASLEEP_LIMIT: Duration = Duration::from_secs(10);
 /// What the kernel prints when it is beyond help.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 
@@ -88,6 +91,18 @@ impl Guest {
         let _ended = self.spawn("systemctl reboot")?;
         hello.recv_timeout(limit).map_err(|error| boot_failure(error, limit)).with_context(|| self.report())?;
         self.run("systemctl is-system-running --wait", START_UP_LIMIT).map(drop)
+    }
+
+    /// Waits until the machine has suspended itself to memory, and wakes it, as opening a lid does.
+    pub fn wake_up(&mut self) -> Result<()> {
+        let limit = FALLING_ASLEEP_LIMIT * self.patience;
+        let mut monitor = Monitor::connect(&self.run_dir.path().join(qemu::MONITOR_SOCKET))?;
+        let deadline = Instant::now() + limit;
+        while !monitor.is_suspended().with_context(|| self.report())? {
+            ensure!(Instant::now() < deadline, "it did not fall asleep within {} s{}", limit.as_secs(), self.report());
+            thread::sleep(Duration::from_millis(100));
+        }
+        monitor.wake_up()
     }
 
     /// The console log so far.

@@ -22,6 +22,7 @@ pub mod harness;
 pub mod image;
 pub mod kernels;
 pub mod measure;
+mod monitor;
 pub mod namespace;
 pub mod package;
 pub mod peer;

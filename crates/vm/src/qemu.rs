@@ -87,6 +87,8 @@ pub struct Boot {
 pub const AGENT_SOCKET: &str = "agent.sock";
 /// The name of the console log in the run directory.
 pub const CONSOLE_LOG: &str = "console.log";
+/// The name of the socket in the run directory where QEMU's monitor answers.
+pub const MONITOR_SOCKET: &str = "monitor.sock";
 /// Where the root shows the run directory.
 const RUN_DIR: &str = "/mnt/run";
 
@@ -121,6 +123,7 @@ pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot, ru
     qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet loglevel=5 {}", machine.cmdline)]);
     qemu.args(["-serial", &format!("file:{RUN_DIR}/{CONSOLE_LOG}"), "-device", "virtio-rng-pci"]);
     qemu.args(["-chardev", &format!("socket,id=agent,path={RUN_DIR}/{AGENT_SOCKET},server=on,wait=off")]);
+    qemu.args(["-qmp", &format!("unix:{RUN_DIR}/{MONITOR_SOCKET},server=on,wait=off")]);
     qemu.args(["-device", "virtio-serial-pci", "-device", &format!("virtserialport,chardev=agent,name={PORT_NAME}")]);
     for disk in [disk, payload].iter().flatten() {
         qemu.args(["-drive", &format!("file={},if=virtio,format=raw,snapshot=on", disk.display())]);

@@ -1,13 +1,51 @@
-//! What happens to a machine in its life. Afterwards everybody tells the same story, and what a person had chosen still
-//! counts.
+//! What happens to a machine in its life: it sleeps, it is upgraded, it starts anew. Afterwards everybody tells the same
+//! story, and what a person had chosen still counts.
 
 use anyhow::{Result, ensure};
 
 use super::agreement::ensure_agreement;
 use super::people;
-use super::service::{MOMENT, UNIT, call, ensure_loaded, ensure_responsive, journal, kernel, property};
+use super::service::{
+    MOMENT, UNIT, call, end_load, ensure_loaded, ensure_responsive, ensure_undisturbed, journal, kernel, property,
+    start_load, wait_until,
+};
 use crate::guest::Guest;
 use crate::shell::Shell;
+
+/// A busy machine is put to sleep by logind, its tasks frozen and all CPUs but one taken down, and wakes up again. The
+/// scheduler is the same one as before, not loaded anew, and a choice still counts.
+///
+/// Once in a boot: while it wakes up, QEMU's firmware leaves the registers of power management without an address (PMBASE
+/// reads 0), so that the next sleep would end at once.
+pub(super) fn sleep(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s fifo")?;
+    let load = start_load(guest)?;
+    let before = (nr_sleeps(guest)?, nr_heard(guest)?);
+    let asked = guest.spawn("systemctl suspend")?;
+    guest.wake_up()?;
+    let asked = guest.wait(asked, MOMENT, |_| {})?;
+    ensure!(asked.status == 0, "logind does not suspend: {}", asked.stderr);
+    wait_until(guest, "kernel and service have seen one sleep", MOMENT, |shell| {
+        Ok((nr_sleeps(shell)?, nr_heard(shell)?) == (before.0 + 1, before.1 + 1))
+    })?;
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    ensure_responsive(guest)?;
+    end_load(guest, &load)?;
+    call(guest, "SetMode", "s auto")?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// How often the kernel has suspended the machine and woken it again.
+fn nr_sleeps(shell: &mut dyn Shell) -> Result<u64> {
+    Ok(shell.check("cat /sys/power/suspend_stats/success", MOMENT)?.parse()?)
+}
+
+/// How often the service has been told of a waking up.
+fn nr_heard(shell: &mut dyn Shell) -> Result<u64> {
+    let count = format!("journalctl --no-pager -o cat -u {UNIT} | grep -c '^the system is awake again' || true");
+    Ok(shell.check(&count, MOMENT)?.parse()?)
+}
 
 /// A package is upgraded while the scheduler runs, the way its scripts do it: files are replaced, units read anew, the
 /// service started anew. Wish and choice stay.

@@ -48,11 +48,13 @@ const SCHEDULING: &[Case] = &[
     case("engine stopped for 12 s", faults::engine_stopped),
     case("engine killed", faults::engine_killed),
     case("daemon killed", faults::daemon_killed),
+    case("a sleep", accidents::sleep),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
 ];
 
-/// What happens around the scheduler, with the services that a laptop has. It does not depend on the kernel.
+/// What happens around the scheduler, with the services that a laptop has. It hardly depends on the kernel: the newest one
+/// has its turn in the long run.
 const LIVING: &[Case] = &[
     case("a battery", power::battery),
     case("a low battery", power::low_battery),
@@ -158,7 +160,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
-        Group { name: "in life", role: Role::Lts, machine: living_machine, cases: living },
+        Group { name: "in life", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];
@@ -168,6 +170,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
             Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
+            Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
             Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
         ]);
     }
