@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
-use scherzo_host::Topology;
+use scherzo_host::{Root, Topology};
 use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
@@ -73,11 +73,17 @@ pub fn check_kernel() -> Result<(), LoadError> {
             "this kernel does not publish its type information: it must be built with CONFIG_DEBUG_INFO_BTF",
         ));
     }
-    let malformed = compat::malformed_scx_kfuncs();
-    if !malformed.is_empty() {
-        return Err(LoadError::new(FailKind::MalformedBtf, scherzo_host::quote_names(&malformed)));
-    }
     Ok(())
+}
+
+/// Tells a failure to load as the malformed type information that explains it. That is looked for only afterwards: the
+/// service has looked when it started, and nobody should wait for it without a scheduler.
+fn explain(error: LoadError) -> LoadError {
+    let malformed = scherzo_host::malformed_kfuncs(&Root::default());
+    if malformed.is_empty() {
+        return error;
+    }
+    LoadError::new(FailKind::MalformedBtf, scherzo_host::quote_names(&malformed))
 }
 
 fn scheduler_loaded() -> bool {
@@ -123,7 +129,7 @@ impl<'obj> Loaded<'obj> {
         size_maps(&mut open, &topology)?;
         choose_preemption_notice(&mut open)?;
         choose_fixed_options(&mut open, settings)?;
-        let skel = load_skeleton(open)?;
+        let skel = load_skeleton(open).map_err(|error| explain(error.into()))?;
 
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
         let slots =

@@ -116,10 +116,13 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 		wake_engine();
 }
 
-/* In the unified hierarchy: the inode number of the directory. */
-static __always_inline u64 cgroup_id(struct task_struct *p)
+/*
+ * In the unified hierarchy: the inode number of the directory. Pointers loaded after the cast are
+ * never trusted, so the verifier need not find out (see VERIFIED_ONCE).
+ */
+static __always_inline u64 cgroup_id(const struct task_struct *p)
 {
-	return p->cgroups->dfl_cgrp->kn->id;
+	return bpf_core_cast(p, struct task_struct)->cgroups->dfl_cgrp->kn->id;
 }
 
 static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, struct task_struct *p,
@@ -179,10 +182,11 @@ static __always_inline void announce_record(const struct scherzo_control *page, 
 {
 	if (!READ_ONCE(page->parked))
 		return;
+	/* Noted first: if the bell finds no room, the next occasion rings again. */
+	if (!READ_ONCE(unread_since_ns))
+		WRITE_ONCE(unread_since_ns, now);
 	if (urgent)
 		wake_engine();
-	else if (!READ_ONCE(unread_since_ns))
-		WRITE_ONCE(unread_since_ns, now);
 }
 
 /* The CPU that the task was on may have it back when it finds nothing else to run. */

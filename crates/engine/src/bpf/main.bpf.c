@@ -105,7 +105,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx
  * The engine has the task's CPU and little to do there: it is gone again in microseconds, sooner than any other CPU could
  * be had.
  */
-static __always_inline bool waits_behind_engine(const struct task_struct *p, s32 prev_cpu)
+static __always_inline bool waits_behind_engine(struct task_struct *p, s32 prev_cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 

@@ -8,17 +8,20 @@
 /* Candidates looked at before the latest deadline among them is taken. */
 #define NR_CLAIM_SAMPLES 8
 
-static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
+/* Whether the task may use this CPU; false for a negative number. */
+VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
 {
 	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
 /* Any idle CPU that the task may use, from the kernel's masks. */
-static __always_inline s32 pick_idle_cpu(struct task_struct *p, u64 flags)
+VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {
+	const struct cpumask *cpus = p->cpus_ptr;
+
 	if (per_node_idle)
-		return scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
-	return scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+		return scx_bpf_pick_idle_cpu_node(cpus, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
+	return scx_bpf_pick_idle_cpu(cpus, flags);
 }
 
 /* An idle CPU of the same NUMA node; -1 if there is none. */
