@@ -44,11 +44,6 @@ def messages():
     return sum(shell.value(f"{ours}.map(source => source.count)"))
 
 
-def eject():
-    stage.kill_engine()
-    stage.wait_until("State", "running")
-
-
 # The toggle is put into the quick settings, and taken out again.
 activate("preferences")
 wait_for("the row", lambda: a11y.find_all(app, "check box", TOGGLE))
@@ -78,6 +73,7 @@ woken = tell_costs("app, hidden", pid_of(stage.session, APP))
 expect(f"more than {MOST_WAKE_UPS} wake-ups ({woken})", woken > MOST_WAKE_UPS, False)
 
 # While it is there, it tells of an ejection itself, and the extension does not.
-eject()
+stage.kill_engine()
+stage.wait_until("State", "running")
 wait_for("the app's message", lambda: messages() == 1)
 shell.picture("shell-app-ejected")

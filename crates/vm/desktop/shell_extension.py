@@ -29,11 +29,6 @@ def messages():
     return shell.value(f"{ours}.map(source => source.count)")
 
 
-def eject():
-    stage.kill_engine()
-    stage.wait_until("State", "fallback")
-
-
 # Without the service the toggle is there and hidden, and following has started nothing.
 wait_for("the extension", lambda: shell.extension("state") == ACTIVE)
 wait_for("the toggle", lambda: shell.value("rig.toggle() !== null"))
@@ -76,7 +71,7 @@ shell.picture(f"shell-{shell.major}-menu")
 
 # The scheduler is ejected: told once, and shown in the panel until it runs again.
 expect("messages", messages(), [])
-eject()
+stage.kill_engine()
 within_a_second("the message", lambda: messages() == [1])
 stage.wait_until("State", "running")
 within_a_second("running again", shows("FIFO"))
@@ -87,7 +82,7 @@ shell.dismiss_messages()
 bus_call(stage.session, "RequestName", "(su)", APP, 0)
 # What the shell answers now, it answers after having heard of the name.
 expect("messages before", messages(), [])
-eject()
+stage.kill_engine()
 stage.wait_until("State", "running")
 wait_for("running after the app has told", shows("FIFO"))
 expect("messages while the app is there", messages(), [])
@@ -108,12 +103,12 @@ bus_call(stage.session, "RequestName", "(su)", NOTIFIER, 0)
 shell.enable(True)
 wait_for("the toggle after turning on again", lambda: toggle("visible"))
 stage.call("SetEnabled", "(b)", True)
-eject()
+stage.kill_engine()
 stage.wait_until("State", "running")
 expect("messages while a tray is there", messages(), [])
 bus_call(stage.session, "ReleaseName", "(s)", NOTIFIER)
 wait_for("the extension's turn", lambda: has_owner(stage.session, NOTIFIER))
 expect("messages before the extension's first", messages(), [])
-eject()
+stage.kill_engine()
 within_a_second("the message after the tray has left", lambda: messages() == [1])
 shell.expect_no_errors()

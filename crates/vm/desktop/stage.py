@@ -198,8 +198,14 @@ class Stage:
         self.daemon.send_signal(signal.SIGUSR2)
 
     def kill_engine(self):
-        """The pretended engine dies: the scheduler is ejected."""
+        """The pretended engine dies: the scheduler is ejected. The service knows by the end, and replaces it at once."""
+        before = self.nr_ejections()
         self.daemon.send_signal(signal.SIGUSR1)
+        wait_for("the ejection", lambda: self.nr_ejections() > before)
+
+    def nr_ejections(self):
+        """Those that the service remembers."""
+        return [event for _, event, _ in self.call("GetHistory", "(u)", 0)[0]].count("ejected")
 
     def call(self, method, signature="()", *arguments):
         """A call from outside, as any other client makes it."""

@@ -1,8 +1,8 @@
 //! When to try again after a failure, and when to stop trying.
 //!
 //! A failure is the scheduler's own: ejected, crashed, not loadable. Each doubles the delay, and six in a row end the
-//! trying. An engine that someone killed says nothing about the scheduler: it is started again almost at once, however
-//! often that happens, and only if it dies before it has loaded does the delay grow.
+//! trying. An engine that someone killed says nothing about the scheduler: it is started again at once, however often that
+//! happens, unless it had only just loaded; and only if it dies before it has loaded does the delay grow.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ pub(super) const MAX_FAILURES: u32 = 6;
 /// thanks to the kernel's deadline server for ordinary tasks.
 const LATE: Duration = Duration::from_millis(200);
 const NR_PROMPT: u32 = 3;
-/// After an engine was killed: the machine should not wait, and whoever killed it should not meet a storm.
+/// Between an engine that has loaded and the next one if somebody kills it: the machine should not wait, and whoever kills
+/// should not meet a storm. One that has run for longer is replaced at once.
 const KILLED_DELAY: Duration = Duration::from_millis(100);
 /// An engine that ran this long was well; what happened before no longer counts.
 pub(super) const GOOD_RUN: Duration = Duration::from_mins(5);
@@ -47,7 +48,8 @@ impl Backoff {
     /// Someone killed an engine that had been loaded for `ran`, if at all. That is no failure.
     pub(super) fn killed(&mut self, now: Time, ran: Option<Duration>) {
         self.nr_killed_early = if ran.is_some() { 0 } else { self.nr_killed_early + 1 };
-        self.not_before = now + doubled(KILLED_DELAY, self.nr_killed_early);
+        let delay = doubled(KILLED_DELAY, self.nr_killed_early);
+        self.not_before = now + delay.saturating_sub(ran.unwrap_or_default());
     }
 
     /// Waits a little, without counting a failure.
@@ -122,17 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn being_killed_is_no_failure_and_costs_a_moment() {
+    fn being_killed_is_no_failure_and_costs_a_moment_at_most() {
         let mut backoff = Backoff::default();
         for _ in 0..200 {
+            backoff.killed(SECOND, Some(KILLED_DELAY));
+            assert_eq!(backoff.retry_at(), Some(SECOND));
+        }
+        for _ in 0..200 {
             backoff.killed(SECOND, Some(Duration::ZERO));
-            assert_eq!(backoff.retry_at(), Some(SECOND + KILLED_DELAY));
+            assert_eq!(backoff.retry_at(), Some(SECOND + KILLED_DELAY), "it had only just loaded");
         }
         for _ in 0..200 {
             backoff.killed(SECOND, None);
         }
         assert_eq!(backoff.retry_at(), Some(SECOND + LONGEST_DELAY), "it cannot even load: memory may be short");
         backoff.killed(SECOND, Some(SECOND));
-        assert_eq!(backoff.retry_at(), Some(SECOND + KILLED_DELAY));
+        assert_eq!(backoff.retry_at(), Some(SECOND));
     }
 }

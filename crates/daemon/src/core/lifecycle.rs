@@ -57,6 +57,10 @@ impl State {
             Phase::Idle if wanted && self.may_load() && self.backoff.finds_a_cpu(self.now) => self.load(),
             _ => {}
         }
+        // One engine that replaces another at once is watched like one: noting that takes the disk its time.
+        if matches!(self.phase, Phase::Idle) {
+            self.watch_boot(false);
+        }
     }
 
     fn may_load(&self) -> bool {
@@ -151,7 +155,6 @@ impl State {
 
     fn become_idle(&mut self) {
         self.phase = Phase::Idle;
-        self.watch_boot(false);
         if std::mem::take(&mut self.noted) {
             self.act(Action::RestoreSettings);
         }

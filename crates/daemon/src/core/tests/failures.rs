@@ -14,10 +14,13 @@ use super::*;
 fn a_killed_engine_is_back_within_a_second() {
     let mut world = running();
     world.apply(Op::EngineIsKilled);
+    come_back(&mut world);
+    // Right after it has loaded: then there is a moment to wait.
+    world.apply(Op::EngineIsKilled);
     let view = world.state.view();
     assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::EngineKilled));
     assert!(view.last_error.contains("signal 9"), "{}", view.last_error);
-    assert_eq!(world.exits, [Reason::EngineKilled]);
+    assert_eq!(world.exits, [Reason::EngineKilled, Reason::EngineKilled]);
     come_back(&mut world);
 }
 
@@ -28,6 +31,19 @@ fn come_back(world: &mut World) {
         world.engine_acts();
     }
     assert_eq!(world.state.view().state, Shown::Running);
+}
+
+#[test]
+fn an_engine_that_has_run_is_replaced_without_delay() {
+    let mut world = running();
+    world.wait(SECOND);
+    let nr_boot_notes = world.nr_boot_notes;
+    world.process_ends(Gone::Signal(9));
+    assert_eq!(
+        (world.state.view().state, world.exits.as_slice()),
+        (Shown::Starting, [Reason::EngineKilled].as_slice())
+    );
+    assert_eq!(world.nr_boot_notes, nr_boot_notes, "it waits for the disk");
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(super) struct World {
     pub(super) switching: Option<u32>,
     pub(super) watched: BTreeSet<String>,
     pub(super) on_watch: bool,
+    pub(super) nr_boot_notes: u32,
     pub(super) exits: Vec<Reason>,
     pub(super) history: Vec<HistoryEvent>,
     pub(super) released: Vec<(String, u32)>,
@@ -99,6 +100,7 @@ impl World {
             switching: None,
             watched: BTreeSet::new(),
             on_watch: false,
+            nr_boot_notes: 0,
             exits: Vec::new(),
             history: Vec::new(),
             released: Vec::new(),
@@ -315,7 +317,10 @@ impl World {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
                 self.answers.push((id, Ok(())));
             }
-            Action::WatchBoot(on_watch) => self.on_watch = on_watch,
+            Action::WatchBoot(on_watch) => {
+                self.on_watch = on_watch;
+                self.nr_boot_notes += 1;
+            }
             Action::NoteSettings => self.noted = true,
             Action::RestoreSettings => {
                 assert!(self.process.is_none(), "restored under a living engine");
