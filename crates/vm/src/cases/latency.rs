@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::service::{
-    UNIT, call, call_command, change_modes_command, ensure_loaded, ensure_undisturbed, ensure_unloaded,
+    call, call_command, change_modes_command, ensure_loaded, ensure_undisturbed, ensure_unloaded, keep_state_in_memory,
 };
 use crate::guest::Guest;
 use crate::measure::{Figures, Meter};
@@ -22,17 +22,13 @@ const MIN_THROUGHPUT_RATIO: f64 = 0.95;
 const MAX_LOADING_MS: u64 = 3_000;
 const MAX_SWITCHING_MS: f64 = 50.0;
 const NR_SWITCHES: u32 = 50;
-const STATE_DIRECTORY: &str = "/var/lib/scherzo";
 const PROBE_SECONDS: u32 = 8;
 /// Measured in turns; the medians are compared.
 const NR_ROUNDS: usize = 3;
 
 /// Latency and throughput under two hogs per CPU, the time to load and the time to change modes.
 pub(super) fn promises(guest: &mut Guest) -> Result<()> {
-    guest.check(
-        &format!("systemctl stop {UNIT}; mkdir -p {STATE_DIRECTORY} && mount -t tmpfs tmpfs {STATE_DIRECTORY} && systemctl start {UNIT}"),
-        Duration::from_mins(1),
-    )?;
+    keep_state_in_memory(guest)?;
     ensure_loaded(guest)?;
     switching_ms(guest)?;
     let meter = Meter::calibrate(guest, PROBE_SECONDS)?;

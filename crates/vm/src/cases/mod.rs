@@ -9,6 +9,7 @@ mod basics;
 mod faults;
 mod hardening;
 mod idle;
+mod kills;
 mod latency;
 mod packages;
 mod people;
@@ -109,6 +110,9 @@ const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear re
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+const KILLS: &[Case] =
+    &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
+
 const PACKAGES: &[Case] = &[
     case("boot", basics::boot),
     case("install", packages::install),
@@ -166,10 +170,12 @@ pub fn plan(long: bool) -> Vec<Group> {
     ];
     if long {
         let survival = SURVIVAL.to_vec();
+        let two_in_virtual_time = Machine { nr_cpus: 2, ..virtual_time.clone() };
         groups.extend([
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
             Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
+            Group { name: "kills", role: Role::Lts, machine: two_in_virtual_time, cases: KILLS.to_vec() },
             Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
             Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
         ]);

@@ -18,6 +18,8 @@ pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
 /// Bus name, object and interface, as `busctl` wants them.
 const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
+/// What the service remembers.
+const STATE_DIRECTORY: &str = "/var/lib/scherzo";
 /// For whatever should be over in a moment.
 pub const MOMENT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
@@ -145,6 +147,13 @@ pub fn ensure_undisturbed(shell: &mut dyn Shell, before: &KernelState) -> Result
     let now = kernel(shell)?;
     ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}{}", journal(shell));
     wait_for_state(shell, "running", MOMENT)
+}
+
+/// Starts the service anew with an empty memory that is no disk's: where time is virtual it leaps while all CPUs wait for
+/// a disk.
+pub fn keep_state_in_memory(shell: &mut dyn Shell) -> Result<()> {
+    let mount = format!("mkdir -p {STATE_DIRECTORY} && mount -t tmpfs tmpfs {STATE_DIRECTORY}");
+    shell.check(&format!("systemctl stop {UNIT}; {mount} && systemctl start {UNIT}"), MOMENT * 6).map(drop)
 }
 
 /// The engine's process id.
