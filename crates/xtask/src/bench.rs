@@ -27,7 +27,8 @@ pub(crate) struct Options {
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half; without it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = parse_load)]
     load: Vec<Load>,
-    /// Who: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO); without it all
+    /// Who: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
+    /// without HRTICK); without it all
     #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
     who: Vec<Contender>,
     /// How often to measure each
@@ -132,7 +133,8 @@ fn parse_contender(name: &str) -> Result<Contender, String> {
         "scherzo" => Ok(Contender::Scherzo),
         "low-power" => Ok(Contender::LowPower),
         "floor" => Ok(Contender::Floor),
-        _ => Err("default, rustland, scherzo, low-power or floor".into()),
+        "plain-floor" => Ok(Contender::PlainFloor),
+        _ => Err("default, rustland, scherzo, low-power, floor or plain-floor".into()),
     }
 }
 

@@ -143,7 +143,7 @@ pub(super) mod tests {
     /// A sample in which every latency is `us`.
     pub(in super::super) fn sample(contender: Contender, load: Load, round: u32, us: f64, throughput: f64) -> Sample {
         let percentiles = Percentiles { p50: us, p99: us, p999: us, max: us };
-        let has_process = !matches!(contender, Contender::Default | Contender::Floor);
+        let has_process = !matches!(contender, Contender::Default | Contender::Floor | Contender::PlainFloor);
         let cost = Cost {
             cpu_share: us / 100_000.0,
             us_per_task: Some(us / 100.0),
