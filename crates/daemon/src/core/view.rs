@@ -71,6 +71,10 @@ impl State {
             Phase::Ending(_) | Phase::Draining { .. } if self.fault.is_none() && self.kernel.has_ours() => {
                 (PublicState::Running, Fault::plain(Reason::Leftover))
             }
+            // The kernel has let go, and why is about to be told: nothing is being loaded yet.
+            Phase::Ending(Ending { cause: Cause::Unknown, .. }) if self.wish.enabled && self.in_the_way().is_none() => {
+                (PublicState::Fallback, Fault::plain(Reason::Leftover))
+            }
             Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => self.without_engine(),
         }
     }

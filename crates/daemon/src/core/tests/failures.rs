@@ -47,6 +47,17 @@ fn an_engine_that_has_run_is_replaced_without_delay() {
 }
 
 #[test]
+fn before_it_is_known_why_the_kernel_let_go_that_it_did_is_said() {
+    let mut world = running();
+    world.kernel = Kernel::Idle;
+    world.happen(Event::Kernel(Kernel::Idle));
+    let view = world.state.view();
+    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::Leftover));
+    world.happen(Event::Kernel(Kernel::Loaded { ops: "lavd".into() }));
+    assert_eq!(world.state.view().state, Shown::Foreign);
+}
+
+#[test]
 fn however_often_it_is_killed_it_comes_back_at_once() {
     let mut world = running();
     for _ in 0..200 {
