@@ -57,11 +57,12 @@ pub fn malformed_kfuncs(root: &Root) -> Vec<String> {
     }
 }
 
-/// The first few of many names, for a sentence in whatever language.
+/// The first few of many names, and how many more there are, for a sentence in whatever language.
 #[must_use]
 pub fn quote_names(names: &[String]) -> String {
-    let quoted = names[..names.len().min(NR_QUOTED)].join(", ");
-    if names.len() > NR_QUOTED { format!("{quoted}, …") } else { quoted }
+    let (quoted, others) = names.split_at(names.len().min(NR_QUOTED));
+    let quoted = quoted.join(", ");
+    if others.is_empty() { quoted } else { format!("{quoted} (+{})", others.len()) }
 }
 
 fn check(source: impl Read + Seek) -> io::Result<Btf> {
@@ -285,7 +286,7 @@ pub(crate) mod tests {
         let names = ["a", "b", "c", "d"].map(str::to_owned);
         assert_eq!(quote_names(&names[..1]), "a");
         assert_eq!(quote_names(&names[..3]), "a, b, c");
-        assert_eq!(quote_names(&names), "a, b, c, …");
+        assert_eq!(quote_names(&names), "a, b, c (+1)");
     }
 
     /// For tests elsewhere that need a kernel with malformed type information.
