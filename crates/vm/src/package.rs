@@ -1,8 +1,8 @@
 //! Packages for distributions, made in the package root from vendored sources without a network.
 //!
 //! What is packaged is the checkout as it lies there, committed or not. It is copied into a directory of the cache that
-//! keeps the time stamps of what has not changed, so that the compiler starts where it ended the last time; crates that are
-//! not ours are compiled once for all formats.
+//! keeps the time stamps of what has not changed, so that the compiler starts where it ended the last time. All formats share
+//! what is compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -92,24 +92,11 @@ impl<'a> Maker<'a> {
         };
         let environment = [("REVISION", revision.to_string())];
         let what = format!("making {format} packages");
-        step(&what, || self.run(format, script, &environment, to)).context(what)
-    }
-
-    /// Compiles what runs with rights once more, elsewhere: it must be the same as in Debian's package, byte by byte.
-    pub fn reproduce(&self) -> Result<()> {
-        let made = tempfile::tempdir()?;
-        let what = "compiling the service twice, in different directories";
-        let script = include_str!("package/reproducible.sh");
-        step(what, || self.run(Format::Deb, script, &[], made.path())).context(what)?;
-        let read = |name: &str| fs::read_to_string(made.path().join(name)).with_context(|| format!("no {name}"));
-        let (first, second) = (read("first")?, read("second")?);
-        ensure!(first == second && first.lines().count() == 2, "the programs differ:\n{first}{second}");
-        println!("compiled in different directories, byte by byte the same:\n{}", first.trim_end());
-        Ok(())
+        step(&what, || self.run(script, &environment, to)).context(what)
     }
 
     /// Runs a script in the package root with the sources; what it makes goes to `to`.
-    fn run(&self, format: Format, script: &str, environment: &[(&str, String)], to: &Path) -> Result<()> {
+    fn run(&self, script: &str, environment: &[(&str, String)], to: &Path) -> Result<()> {
         let _lock = self.cache.lock("package-target")?;
         let source = self.cache.path("package-source");
         let target = self.cache.path("package-target");
@@ -125,7 +112,7 @@ impl<'a> Maker<'a> {
         ];
         let mut command = self.root.command(&binds, "sh");
         command.args(["-euc", &format!("{BEGIN}{script}")]).envs(environment.iter().map(|(name, value)| (name, value)));
-        command.env("FORMAT", format.to_string()).env("VERSION", &self.version);
+        command.env("VERSION", &self.version);
         let made = run(&mut command);
         namespace::remove(scratch.path())?;
         made
@@ -221,11 +208,11 @@ pub fn add_tests(checkout: &Path, tree: &Path) -> Result<()> {
     copy_tree(&checkout.join(desktop::SCRIPTS), &tree.join(SCRIPTS_DIR.trim_start_matches('/')))
 }
 
-/// Cargo takes the same crate in two directories for one and the same, and tells them apart by the compiler's wrapper for
-/// workspace members: each format, which builds in a directory of its own, has its own.
+/// Each format builds in a directory of its own. Cargo takes the same crate in two directories for one and the same:
+/// `packaging/cargo` keeps directories out of what is compiled. All take what was compiled for the first.
 const BEGIN: &str = "
-ln -sfn /usr/bin/env /usr/local/bin/rustc-for-$FORMAT
-export RUSTC_WORKSPACE_WRAPPER=/usr/local/bin/rustc-for-$FORMAT
+ln -sfn /usr/bin/env /usr/local/bin/rustc-for-deb
+export RUSTC_WORKSPACE_WRAPPER=/usr/local/bin/rustc-for-deb
 export CARGO_TARGET_DIR=/package/target SCHERZO_VENDOR=/usr/share/scherzo-vendor
 ";
 

@@ -235,7 +235,6 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
             maker.compare(*format, &made.path().join(format.to_string()), &package::dir(tree.path(), 1))
         })
     });
-    note("packages/the service is made the same again", &|| maker.reproduce());
     if can_install {
         package::add_tests(checkout, tree.path())?;
         note("packages/installed, tested, upgraded and purged in a root", &|| {

@@ -8,6 +8,8 @@ tar --zstd -cf $top/SOURCES/scherzo-$VERSION.tar.zst scherzo-$VERSION
 tar --zstd -cf $top/SOURCES/scherzo-$VERSION-vendor.tar.zst vendor
 fedora=/package/source/packaging/fedora
 sed "s/^Release: .*/Release: $REVISION/" $fedora/scherzo.spec >$top/scherzo.spec
-rpmbuild -bb --nodeps --load $fedora/macros.systemd --define "_topdir $top" --define 'debug_package %{nil}' $top/scherzo.spec
+# Cargo would take rpm's way of finding libraries for a reason to compile anew all that uses GTK.
+printf '%%__spec_build_pre %%{___build_pre}\\\nunset PKG_CONFIG_PATH\n' >$top/macros
+rpmbuild -bb --nodeps --load $fedora/macros.systemd --load $top/macros --define "_topdir $top" --define 'debug_package %{nil}' $top/scherzo.spec
 rpmlint --config $fedora/rpmlint.toml $top/scherzo.spec $top/RPMS/*/*.rpm
 mv $top/RPMS/*/*.rpm /package/out/
