@@ -17,4 +17,5 @@ find ./etc ./var/lib -xdev \( -path ./var/lib/scherzo-rig -o -path ./var/lib/sys
 sysctl -a 2>/dev/null | grep -Ev '^(kernel\.random|kernel\.ns_last_pid|kernel\.pty\.nr|kernel\.perf_event_max_sample_rate)' |
     grep -Ev '^fs\.(dentry-state|inode-nr|inode-state|file-nr|aio-nr|quota)|^kernel\.keys|conntrack_count' |
     grep -Ev '^vm\.(user_reserve|admin_reserve|min_free)_kbytes' |
+    grep -Ev '^fs\.file-max |^net\.ipv4\.(tcp_(mem|rmem|wmem)|udp_mem) ' |
     sort >$NOTES/$1.sysctl
