@@ -29,6 +29,8 @@ enum Kind {
     Rpm,
     /// Arch Linux
     Arch,
+    /// None: compile the service twice, in different directories, and compare the programs
+    Reproducible,
 }
 
 pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
@@ -40,6 +42,10 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
             Kind::Deb => Format::Deb,
             Kind::Rpm => Format::Rpm,
             Kind::Arch => Format::Arch,
+            Kind::Reproducible => {
+                maker.reproduce()?;
+                continue;
+            }
         };
         let to = to.join(format.to_string());
         maker.make(format, options.revision, &to)?;

@@ -244,6 +244,8 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
         announce(&rig);
         score = score.plus(run_groups(&rig, &rig.payload(tree.path())?, cases::package_plan(), options)?);
     }
+    let started = Instant::now();
+    score.note("packages/the service is made the same again", started, &maker.reproduce());
     Ok(score)
 }
 
