@@ -5,8 +5,8 @@
 //! made by pahole older than 1.26 have no twins and show the argument, called `aux`, in the function itself. Then the
 //! kernel refuses every scheduler that calls it ("func_proto incompatible").
 //!
-//! The format is documented in the kernel's `Documentation/bpf/btf.rst`. Nothing here trusts what it reads. It is read piece by piece: the service
-//! looks as well, and has no room for megabytes.
+//! The format is documented in the kernel's `Documentation/bpf/btf.rst`. Nothing here trusts what it reads. It is read
+//! piece by piece: the service looks as well, and has no room for megabytes.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

@@ -22,6 +22,13 @@ app.expect_text(ICON)
 expect("on at first", app.is_on(ICON), False)
 app.look("preferences-panel")
 
+# Where nobody had such a directory yet, what happens right after it has come is seen as well.
+expect("a directory at first", os.path.exists(os.path.dirname(AUTOSTART)), False)
+app.use(ICON, "check box")
+wait_for("the file", lambda: os.path.exists(AUTOSTART))
+os.remove(AUTOSTART)
+within_a_second("the file is removed by somebody else", lambda: not app.is_on(ICON))
+
 # It is there at once, and after every login.
 app.use(ICON, "check box")
 wait_for("the file", lambda: os.path.exists(AUTOSTART))
