@@ -1,10 +1,10 @@
 //! The ordered pool of waiting tasks.
 //!
 //! Few tasks wait in a heap. Where there are many, only those that go next are in the heap; the others lie in a wheel of
-//! buckets, and each bucket moves into the heap when its turn comes. So a task costs about the same however many others
-//! wait: what grows with their number is the part of a B-tree or of one large heap that does not fit a near cache. Keys
-//! outside the wheel's window are in the heap too, so that no distribution of keys makes it worse than O(log n), over
-//! all the tasks that a bucket held.
+//! buckets, and each bucket moves into the heap when its turn comes. New tasks go to the wheel until it is empty again,
+//! so that the heap stays small. So a task costs about the same however many others wait: what grows with their number
+//! is the part of a B-tree or of one large heap that does not fit a near cache. Keys outside the wheel's window are in
+//! the heap too, so that no distribution of keys makes it worse than O(log n), over all the tasks that a bucket held.
 //!
 //! A slot is in the pool at most once, any task can be removed, and nothing is allocated after construction. A B-tree
 //! keyed by (key, pid), as scx_rustland has it, needs an allocator and a second index by pid.
@@ -73,7 +73,8 @@ impl Pool {
         }
         let entry = Entry { key_ns, arrival: self.next_arrival, slot };
         self.next_arrival = self.next_arrival.wrapping_add(1);
-        if self.next.len() < NR_FEW || !self.later.insert(entry) {
+        let few = self.later.len() == 0 && self.next.len() < NR_FEW;
+        if few || !self.later.insert(entry) {
             self.next.insert(entry);
         }
         self.settle();
