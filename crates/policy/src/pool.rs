@@ -6,21 +6,29 @@
 //! is the part of a B-tree or of one large heap that does not fit a near cache. Keys outside the wheel's window are in
 //! the heap too, so that no distribution of keys makes it worse than O(log n), over all the tasks that a bucket held.
 //!
-//! A slot is in the pool at most once, any task can be removed, and nothing is allocated after construction. A B-tree
-//! keyed by (key, pid), as scx_rustland has it, needs an allocator and a second index by pid.
+//! A slot is in the pool at most once, any task can be removed, and nothing is allocated after construction. One table
+//! says for each slot where its task is, in the heap or in the wheel: one look, at one line of memory. A B-tree keyed by
+//! (key, pid), as scx_rustland has it, needs an allocator and a second index by pid.
 //!
 //! Keys wrap and are compared by signed difference; equal keys leave in the order of their arrival.
 
 mod heap;
 mod wheel;
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use self::heap::{Entry, Heap};
 use self::wheel::Wheel;
 use crate::ids::SlotId;
 use crate::time::signed_diff;
 
-/// Up to here a heap costs less than a heap and a wheel.
-const NR_FEW: usize = 32;
+/// Up to here a heap costs no more than a heap and a wheel, and touches less memory.
+const NR_FEW: usize = 16;
+/// Where a task is that is not in the pool.
+const NOWHERE: u32 = u32::MAX;
+/// Set where a task is in the wheel: no index in the heap and no place in the wheel is as large.
+const LATER: u32 = 1 << 31;
 
 /// The pool has no room for one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +40,8 @@ pub struct Pool {
     /// The task that goes first is here, if there is any.
     next: Heap,
     later: Wheel,
+    /// Per slot: its index in the heap, its place in the wheel with [`LATER`] set, or [`NOWHERE`].
+    places: Vec<u32>,
     capacity: usize,
     next_arrival: u32,
 }
@@ -40,7 +50,13 @@ impl Pool {
     /// A pool for `capacity` tasks with slots below `nr_slots`. Everything is allocated here.
     #[must_use]
     pub fn new(capacity: usize, nr_slots: u32) -> Self {
-        Self { next: Heap::new(capacity, nr_slots), later: Wheel::new(capacity, nr_slots), capacity, next_arrival: 0 }
+        Self {
+            next: Heap::new(capacity),
+            later: Wheel::new(capacity),
+            places: vec![NOWHERE; nr_slots as usize],
+            capacity,
+            next_arrival: 0,
+        }
     }
 
     /// Tasks waiting.
@@ -58,7 +74,7 @@ impl Pool {
     /// Whether this task waits here. False for slots out of range.
     #[must_use]
     pub fn contains(&self, slot: SlotId) -> bool {
-        self.next.contains(slot) || self.later.contains(slot)
+        self.places.get(slot.index()).is_some_and(|&place| place != NOWHERE)
     }
 
     /// Adds a task. One already here leaves its old place first.
@@ -73,9 +89,11 @@ impl Pool {
         }
         let entry = Entry { key_ns, arrival: self.next_arrival, slot };
         self.next_arrival = self.next_arrival.wrapping_add(1);
-        let few = self.later.len() == 0 && self.next.len() < NR_FEW;
-        if few || !self.later.insert(entry) {
-            self.next.insert(entry);
+        let many = self.later.len() > 0 || self.next.len() >= NR_FEW;
+        if many && let Some(place) = self.later.insert(entry) {
+            self.places[slot.index()] = LATER | place;
+        } else {
+            self.next.insert(entry, &mut self.places);
         }
         self.settle();
         Ok(())
@@ -90,22 +108,29 @@ impl Pool {
     /// Takes the task that goes first.
     pub fn pop(&mut self) -> Option<SlotId> {
         let slot = self.first()?;
-        self.next.remove(slot);
-        self.settle();
+        self.remove(slot);
         Some(slot)
     }
 
     /// Takes a certain task out; says whether it was here.
     pub fn remove(&mut self, slot: SlotId) -> bool {
-        let was_here = self.next.remove(slot) || self.later.remove(slot);
+        if !self.contains(slot) {
+            return false;
+        }
+        let place = core::mem::replace(&mut self.places[slot.index()], NOWHERE);
+        if place & LATER == 0 {
+            self.next.remove(place, &mut self.places);
+        } else {
+            self.later.remove(place & !LATER);
+        }
         self.settle();
-        was_here
+        true
     }
 
     /// Moves buckets into the heap until its first task precedes all that are left in the wheel.
     fn settle(&mut self) {
         while self.later.len() > 0 && !self.first_precedes_later() {
-            self.later.advance(|entry| self.next.insert(entry));
+            self.later.advance(|entry| self.next.insert(entry, &mut self.places));
         }
     }
 
@@ -118,8 +143,9 @@ impl Pool {
 impl Pool {
     /// Both parts are sound and the first task is where it is looked for.
     pub(crate) fn verify_invariants(&self) {
-        self.next.verify_invariants();
-        self.later.verify_invariants();
+        self.next.verify_invariants(&self.places);
+        self.later.verify_invariants(|slot| self.places[slot.index()] ^ LATER);
+        assert_eq!(self.places.iter().filter(|&&place| place != NOWHERE).count(), self.len());
         assert!(self.len() <= self.capacity);
         assert!(self.later.len() == 0 || self.first_precedes_later());
     }
@@ -127,8 +153,6 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
     use proptest::prelude::*;
 

@@ -1,9 +1,8 @@
-//! A heap that knows where each task is.
+//! A heap that says where each task is.
 //!
-//! Implicit, with four children per node over 16-byte entries, beside a table that says for each slot where in the heap
-//! it is: inserting, taking the first and removing any one task cost O(log n).
+//! Implicit, with four children per node over 16-byte entries. Whoever uses it brings a table that says for each slot
+//! where in the heap it is: inserting, taking the first and removing any one task cost O(log n).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::ids::SlotId;
@@ -11,7 +10,6 @@ use crate::time::signed_diff;
 
 /// Children per node: as many entries as fill a cache line.
 const ARITY: usize = 4;
-const NOWHERE: u32 = u32::MAX;
 
 /// A waiting task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,75 +33,61 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Heap {
     entries: Vec<Entry>,
-    /// Per slot: its index in `entries`, or [`NOWHERE`].
-    position: Vec<u32>,
 }
 
 impl Heap {
-    /// Room for `capacity` tasks with slots below `nr_slots`.
-    pub(crate) fn new(capacity: usize, nr_slots: u32) -> Self {
-        Self { entries: Vec::with_capacity(capacity), position: vec![NOWHERE; nr_slots as usize] }
+    /// Room for `capacity` tasks.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { entries: Vec::with_capacity(capacity) }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(crate) fn contains(&self, slot: SlotId) -> bool {
-        self.position.get(slot.index()).is_some_and(|&position| position != NOWHERE)
-    }
-
     /// Adds a task that is not here.
-    pub(crate) fn insert(&mut self, entry: Entry) {
+    pub(crate) fn insert(&mut self, entry: Entry, places: &mut [u32]) {
         self.entries.push(entry);
-        self.rise(self.entries.len() - 1, entry);
+        self.rise(self.entries.len() - 1, entry, places);
     }
 
     pub(crate) fn first(&self) -> Option<&Entry> {
         self.entries.first()
     }
 
-    /// Takes a task out; says whether it was here.
-    pub(crate) fn remove(&mut self, slot: SlotId) -> bool {
-        let here = self.contains(slot);
-        if here {
-            self.remove_at(self.position[slot.index()] as usize);
-        }
-        here
-    }
-
-    fn remove_at(&mut self, index: usize) {
-        let removed = self.entries.swap_remove(index);
-        self.position[removed.slot.index()] = NOWHERE;
+    /// Takes out the task in a place.
+    pub(crate) fn remove(&mut self, place: u32, places: &mut [u32]) {
+        let index = place as usize;
+        self.entries.swap_remove(index);
         let Some(&moved) = self.entries.get(index) else { return };
         if index > 0 && moved.precedes(self.entries[parent(index)]) {
-            self.rise(index, moved);
+            self.rise(index, moved, places);
         } else {
-            self.sink(index, moved);
+            self.sink(index, moved, places);
         }
     }
 
     /// Finds the place of `entry` from the hole at `index` upwards.
-    fn rise(&mut self, mut index: usize, entry: Entry) {
+    fn rise(&mut self, mut index: usize, entry: Entry, places: &mut [u32]) {
         while index > 0 {
             let above = self.entries[parent(index)];
             if !entry.precedes(above) {
                 break;
             }
-            self.put(index, above);
+            self.put(index, above, places);
             index = parent(index);
         }
-        self.put(index, entry);
+        self.put(index, entry, places);
     }
 
     /// Finds the place of `entry` from the hole at `index` downwards: first the hole goes all the way down, then the
     /// entry, which came from the bottom and mostly belongs there, rises from it.
-    fn sink(&mut self, mut index: usize, entry: Entry) {
+    fn sink(&mut self, mut index: usize, entry: Entry, places: &mut [u32]) {
         while let Some(child) = self.first_child(index) {
-            self.put(index, self.entries[child]);
+            self.put(index, self.entries[child], places);
             index = child;
         }
-        self.rise(index, entry);
+        self.rise(index, entry, places);
     }
 
     /// The child of `index` that goes first.
@@ -121,9 +105,9 @@ impl Heap {
             .reduce(|first, child| if self.entries[child].precedes(self.entries[first]) { child } else { first })
     }
 
-    fn put(&mut self, index: usize, entry: Entry) {
+    fn put(&mut self, index: usize, entry: Entry, places: &mut [u32]) {
         self.entries[index] = entry;
-        self.position[entry.slot.index()] = index as u32;
+        places[entry.slot.index()] = index as u32;
     }
 }
 
@@ -134,12 +118,10 @@ const fn parent(index: usize) -> usize {
 #[cfg(test)]
 impl Heap {
     /// Heap order holds and the table agrees with the heap.
-    pub(crate) fn verify_invariants(&self) {
+    pub(crate) fn verify_invariants(&self, places: &[u32]) {
         for (index, entry) in self.entries.iter().enumerate() {
-            assert_eq!(self.position[entry.slot.index()] as usize, index);
+            assert_eq!(places[entry.slot.index()] as usize, index);
             assert!(index == 0 || !entry.precedes(self.entries[parent(index)]), "heap order at {index}");
         }
-        let nr_placed = self.position.iter().filter(|&&position| position != NOWHERE).count();
-        assert_eq!(nr_placed, self.entries.len());
     }
 }
