@@ -220,9 +220,9 @@ impl Job {
 /// Emulation is slower than hardware, all CPUs on one thread slower still, and other work may share the host.
 fn patience(accel: Accel, machine: &Machine) -> u32 {
     match (machine.time, accel) {
-        (Time::Real | Time::Steady, Accel::Kvm) => 2,
+        (Time::Real | Time::Steady | Time::Slow, Accel::Kvm) => 2,
         (Time::Real, Accel::Tcg) => 6,
-        (Time::Steady | Time::Virtual, _) => 10 + 3 * machine.nr_cpus,
+        (Time::Steady | Time::Virtual | Time::Slow, _) => 10 + 3 * machine.nr_cpus,
     }
 }
 

@@ -1,10 +1,11 @@
-//! Mode changes as fast as the service answers, from inside the guest.
+//! Mode changes, as fast as the service answers or in a rhythm, from inside the guest.
 //!
 //! Starting `busctl` costs an emulated guest under load a second, so a thousand changes go over one connection. The part
 //! of the D-Bus protocol that this takes is small: sign in, call, and skip what is not the answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -36,14 +37,15 @@ enum Argument {
     Flag(bool),
 }
 
-/// Makes so many changes; prints the median and the longest time from call to answer, in µs.
-pub fn change_modes(nr_changes: usize) -> Result<()> {
+/// Makes so many changes with a pause after each; prints the median and the longest time from call to answer, in µs.
+pub fn change_modes(nr_changes: usize, pause: Duration) -> Result<()> {
     let mut bus = Connection::open(SYSTEM_BUS)?;
     let mut took = Vec::with_capacity(nr_changes);
     for (member, argument) in CHANGES.iter().cycle().take(nr_changes) {
         let started = Instant::now();
         bus.call(SERVICE, SERVICE_PATH, member, *argument).with_context(|| format!("after {} changes", took.len()))?;
         took.push(started.elapsed());
+        thread::sleep(pause);
     }
     took.sort_unstable();
     let us = |time: Option<&Duration>| time.map_or(0, Duration::as_micros);

@@ -23,8 +23,9 @@ pub(crate) struct Options {
     /// Memory in MiB
     #[arg(long, default_value_t = 2048)]
     memory: u32,
-    /// The guest's clock: real, virtual (counts instructions: slow, but what else the host does is not seen), or steady
-    /// (real on KVM, else virtual: for storms of loads and unloads)
+    /// The guest's clock: real, virtual (counts instructions: slow, but what else the host does is not seen), steady
+    /// (real on KVM, else virtual: for storms of loads and unloads), or slow (real on KVM, else virtual on a slow computer:
+    /// for hours)
     #[arg(long, default_value = "real", value_parser = parse_time)]
     time: Time,
     /// Further -smp properties, such as sockets=2,cores=2
@@ -95,6 +96,7 @@ fn parse_time(name: &str) -> Result<Time> {
         "real" => Ok(Time::Real),
         "steady" => Ok(Time::Steady),
         "virtual" => Ok(Time::Virtual),
-        _ => bail!("real, steady or virtual"),
+        "slow" => Ok(Time::Slow),
+        _ => bail!("real, steady, virtual or slow"),
     }
 }

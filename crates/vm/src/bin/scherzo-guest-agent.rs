@@ -1,5 +1,7 @@
 //! Runs inside the guest: without arguments as a service that does what the host says (`scherzo_vm::agent`), with
-//! `change-modes N` as a client that never tires (`scherzo_vm::storm`).
+//! `change-modes N PAUSE_MS` as a client that never tires (`scherzo_vm::storm`).
+
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -7,7 +9,9 @@ fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => scherzo_vm::agent::serve(),
-        ["change-modes", number] => scherzo_vm::storm::change_modes(number.parse()?),
-        _ => bail!("usage: scherzo-guest-agent [change-modes N]"),
+        ["change-modes", number, pause_ms] => {
+            scherzo_vm::storm::change_modes(number.parse()?, Duration::from_millis(pause_ms.parse()?))
+        }
+        _ => bail!("usage: scherzo-guest-agent [change-modes N PAUSE_MS]"),
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
 
 /// The longest of many mode changes, from the call to the answer, which comes when the change is in effect.
 fn switching_ms(guest: &mut Guest) -> Result<f64> {
-    let times = guest.check(&change_modes_command(NR_SWITCHES), Duration::from_mins(1))?;
+    let times = guest.check(&change_modes_command(NR_SWITCHES, Duration::ZERO), Duration::from_mins(1))?;
     let longest_us = times.split(' ').nth(1).context("no times were printed")?;
     Ok(longest_us.parse::<f64>()? / 1e3)
 }

@@ -170,6 +170,7 @@ pub fn plan(long: bool) -> Vec<Group> {
     ];
     if long {
         let survival = SURVIVAL.to_vec();
+        let slow = Machine { nr_cpus: 2, time: Time::Slow, ..Machine::default() };
         let two_in_virtual_time = Machine { nr_cpus: 2, ..virtual_time.clone() };
         groups.extend([
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
@@ -177,7 +178,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
             Group { name: "kills", role: Role::Lts, machine: two_in_virtual_time, cases: KILLS.to_vec() },
             Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
-            Group { name: "soak", role: Role::Newest, machine: steady(2), cases: SOAK.to_vec() },
+            Group { name: "soak", role: Role::Newest, machine: slow, cases: SOAK.to_vec() },
         ]);
     }
     groups

@@ -60,10 +60,11 @@ pub fn call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<Stri
     shell.check(&call_command(member, arguments), Duration::from_mins(1))
 }
 
-/// Makes many mode changes over one connection; prints the median and the longest time of one, in µs.
+/// Makes many mode changes over one connection, with a pause after each; prints the median and the longest time of one, in
+/// µs.
 #[must_use]
-pub fn change_modes_command(nr_changes: u32) -> String {
-    format!("{AGENT_PATH} change-modes {nr_changes}")
+pub fn change_modes_command(nr_changes: u32, pause: Duration) -> String {
+    format!("{AGENT_PATH} change-modes {nr_changes} {}", pause.as_millis())
 }
 
 /// A property's value without its type: `s "running"` gives `running`.

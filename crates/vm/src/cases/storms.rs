@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::service::{
-    call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, kernel, start_load,
+    MOMENT, call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
+    ensure_unloaded, kernel, start_load, statistics,
 };
 use super::{faults, survival};
 use crate::guest::Guest;
@@ -18,7 +18,7 @@ pub(super) fn thousand_mode_changes(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     let pid = engine_pid(guest)?;
     let load = start_load(guest)?;
-    let times = guest.check(&change_modes_command(1_000), Duration::from_mins(2))?;
+    let times = guest.check(&change_modes_command(1_000, Duration::ZERO), Duration::from_mins(2))?;
     say(&format!("1000 mode changes under load: median and longest in µs: {times}"));
     ensure_undisturbed(guest, &loaded)?;
     end_load(guest, &load)?;
@@ -46,19 +46,22 @@ pub(super) fn soak(guest: &mut Guest) -> Result<()> {
 /// An hour of everything, in turns of a minute, while the mode changes every second.
 pub(super) fn hour(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
-    let modes = guest.spawn(
-        "while :; do for mode in interactive fifo low-power; do scherzoctl mode $mode >/dev/null || exit 1; sleep 1; done; done",
-    )?;
-    for turn in 0..60 {
-        let storm = TURNS[turn % TURNS.len()];
+    let modes = guest.spawn(&change_modes_command(10 * NR_MINUTES * 60, Duration::from_secs(1)))?;
+    for (minute, storm) in (1..=NR_MINUTES).zip(TURNS.iter().cycle()) {
         guest.check(&format!("stress-ng {storm} --timeout 60s --quiet"), Duration::from_mins(5))?;
+        guest.check("pgrep -f '[c]hange-modes'", MOMENT).context("the modes do not change any more")?;
         ensure_undisturbed(guest, &loaded)?;
         survival::ensure_sound(guest)?;
-        say(&format!("minute {} of 60: {storm}", turn + 1));
+        say(&format!("minute {minute} of {NR_MINUTES}: {storm}"));
     }
     guest.kill(&modes)?;
-    call(guest, "SetMode", "s auto").map(drop)
+    let [handed, swept] = statistics(guest, ["nr_handed", "nr_swept"])?;
+    say(&format!("user space was handed {handed} tasks; {swept} were taken back because it took too long"));
+    call(guest, "SetMode", "s auto")?;
+    call(guest, "SetPreemption", "b true").map(drop)
 }
+
+const NR_MINUTES: u32 = 60;
 
 /// What an hour is made of.
 const TURNS: &[&str] = &[
