@@ -233,10 +233,13 @@ impl<'obj> Loaded<'obj> {
             Err(error) => format!("{error:#}"),
         };
         let by_watchdog = kind == scx_utils::ScxExitKind::ErrorStall as i32;
+        // The threads that end RCU's grace periods are tasks of ours like others, and starve with them.
+        let by_rcu = text.contains("RCU CPU stall");
+        let starved = self.pages.control().nr_held_cpus.load(Relaxed) > 0;
         let kind = match kind {
             0 | 1 => ExitKind::Unloaded,
-            // Our own check leaves such time out of account, the kernel's watchdog does not.
-            _ if by_watchdog && self.pages.control().nr_held_cpus.load(Relaxed) > 0 => ExitKind::RtStarvation,
+            // Our own check leaves such time out of account, the kernel's do not.
+            _ if (by_watchdog || by_rcu) && starved => ExitKind::RtStarvation,
             _ if by_watchdog || text.contains("stall:") => ExitKind::Stall,
             kind if kind >= scx_utils::ScxExitKind::Error as i32 => ExitKind::Error,
             kind if kind == scx_utils::ScxExitKind::Unreg as i32 => ExitKind::Unloaded,

@@ -167,7 +167,7 @@ struct scherzo_control {
 	s64 nr_running;
 	u64 degraded_since_ns;
 	u64 seen_generation; /* newest control generation a dispatch has acted on */
-	u64 nr_held_cpus; /* when the scheduler ended: CPUs that a higher class had held for seconds */
+	u64 nr_held_cpus; /* when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least */
 	s64 nr_waiting; /* runnable tasks in queues and in custody, at the warden's last round */
 	u64 bpf_reserved;
 

@@ -226,7 +226,7 @@ pub struct ControlPage {
     pub degraded_since_ns: AtomicU64,
     /// Newest control generation a dispatch has acted on.
     pub seen_generation: AtomicU64,
-    /// By BPF, when the scheduler ended: CPUs that a higher class had held for seconds.
+    /// By BPF, when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least.
     pub nr_held_cpus: AtomicU64,
     /// Runnable tasks in queues and in custody, at the warden's last round.
     pub nr_waiting: AtomicI64,

@@ -174,9 +174,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 	return 0;
 }
 
-/* A higher class that has had a CPU for so long starves others. */
-#define LONG_HELD_NS (1000 * NSEC_PER_MSEC)
-
 VERIFIED_ONCE u64 count_long_held(u64 now)
 {
 	u64 nr = 0;
@@ -192,13 +189,24 @@ VERIFIED_ONCE u64 count_long_held(u64 now)
 	return nr;
 }
 
+/* The kernel gives a starved scheduler up at once, but gets around to ending it only when there is a CPU again. */
+#define EXIT_TAKES_NS (5000 * NSEC_PER_MSEC)
+
+static __always_inline bool held_long_until_now(u64 now)
+{
+	u64 until = READ_ONCE(long_held_until_ns);
+
+	return until && time_delta(now, until) < (s64)EXIT_TAKES_NS;
+}
+
 void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
 {
 	struct scherzo_control *page = control_page();
+	u64 now = scx_bpf_now();
 
 	UEI_RECORD(uei, ei);
 	if (page) {
-		WRITE_ONCE(page->nr_held_cpus, count_long_held(scx_bpf_now()));
+		WRITE_ONCE(page->nr_held_cpus, count_long_held(now) + held_long_until_now(now));
 		WRITE_ONCE(page->exited, 1);
 	}
 	send_notice();

@@ -496,6 +496,11 @@ static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)
 	__sync_fetch_and_add(&nr_idle, idle ? 1 : -1);
 }
 
+/* A higher class that has had a CPU for so long starves others. */
+#define LONG_HELD_NS (1000 * NSEC_PER_MSEC)
+/* When such a spell last ended, 0 if there was none. */
+static u64 long_held_until_ns;
+
 /* Longer than a switch between tasks takes. */
 #define SWITCH_NS ((s64)(50 * NSEC_PER_USEC))
 
@@ -512,11 +517,15 @@ static __always_inline void ours_left(struct cpu_ctx *cpuc, u64 now)
 static __always_inline void ours_returned(struct cpu_ctx *cpuc, u64 now)
 {
 	u64 since = cpuc->held_since_ns;
+	s64 spell;
 
 	if (!since)
 		return;
-	if (time_delta(now, since) > SWITCH_NS)
-		WRITE_ONCE(cpuc->held_ns, cpuc->held_ns + time_delta(now, since));
+	spell = time_delta(now, since);
+	if (spell > SWITCH_NS)
+		WRITE_ONCE(cpuc->held_ns, cpuc->held_ns + spell);
+	if (spell > (s64)LONG_HELD_NS)
+		WRITE_ONCE(long_held_until_ns, now);
 	WRITE_ONCE(cpuc->held_since_ns, 0);
 }
 
