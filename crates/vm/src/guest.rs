@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::monitor::Monitor;
+use crate::monitor::{self, Monitor};
 use crate::protocol::Frame;
 use crate::qemu::{self, Accel, Boot, Machine, Time};
 use crate::roots::{Root, tail};
@@ -65,6 +65,7 @@ impl Guest {
         let answer = connect(&mut qemu, run_dir.path(), limit).and_then(|wire| {
             let hello = subscribe(&waiting, 0)?;
             listen(wire.try_clone()?, Arc::clone(&waiting));
+            monitor::keep_going(run_dir.path().join(qemu::MONITOR_SOCKET), monitor::NUDGE_PERIOD);
             hello.recv_timeout(limit).map_err(|error| boot_failure(error, limit))?;
             Ok(wire)
         });

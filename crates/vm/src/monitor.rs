@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,6 +11,22 @@ use serde_json::{Value, json};
 
 /// An answer takes no longer, even while the machine keeps the host busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// A machine that stands still does so for no longer, see [`keep_going`].
+pub(crate) const NUDGE_PERIOD: Duration = Duration::from_secs(5);
+
+/// Gives QEMU's main loop something to do every now and then, as long as it runs; nothing of that reaches the machine.
+///
+/// A clock that counts instructions jumps to the next timer when all virtual CPUs sleep. On a busy host such a jump gets
+/// lost now and then between QEMU's threads, and the machine stands still for good, its timers pending, unless its main loop
+/// wakes up and sees to it (`icount_start_warp_timer()` in `main_loop_wait()`).
+pub(crate) fn keep_going(path: PathBuf, period: Duration) -> JoinHandle<()> {
+    thread::spawn(move || {
+        while UnixStream::connect(&path).is_ok() {
+            thread::sleep(period);
+        }
+    })
+}
 
 /// A conversation with the monitor. It speaks with one at a time, so drop it soon.
 #[derive(Debug)]
@@ -83,6 +100,19 @@ mod tests {
             }
             commands
         })
+    }
+
+    #[test]
+    fn nudges_go_on_until_qemu_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("monitor.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let nudges = keep_going(path.clone(), Duration::from_millis(1));
+        for _ in 0..3 {
+            listener.accept().unwrap();
+        }
+        drop(listener);
+        nudges.join().unwrap();
     }
 
     #[test]

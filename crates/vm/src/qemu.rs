@@ -35,7 +35,7 @@ pub enum Time {
     Steady,
     /// A clock that counts instructions: what else the host does is not seen. For measurements.
     Virtual,
-    /// The host's on KVM, else a clock that counts instructions too, and eight times as fast: a slow computer, an hour of
+    /// The host's on KVM, else a clock that counts instructions too, and four times as fast: a slow computer, an hour of
     /// which costs the host less than one. For soaks.
     Slow,
 }
@@ -168,7 +168,7 @@ const fn counting(icount: &'static str) -> [&'static str; 8] {
 fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
     match (time, accel) {
         (Time::Virtual, _) | (Time::Steady, Accel::Tcg) => const { &counting("shift=1,sleep=off") },
-        (Time::Slow, Accel::Tcg) => const { &counting("shift=4,sleep=off") },
+        (Time::Slow, Accel::Tcg) => const { &counting("shift=3,sleep=off") },
         (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
         (Time::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
     }
