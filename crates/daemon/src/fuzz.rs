@@ -202,7 +202,7 @@ fn arguments_from_the_bus() {
 
 /// Noise, a message, or a message with a few bytes changed.
 fn packet(random: &mut Rng) -> Vec<u8> {
-    let mut packet = match random.u8(..6) {
+    let mut packet = match random.u8(..8) {
         0 => (0..random.usize(..2 * MESSAGE_BYTES)).map(|_| random.u8(..)).collect(),
         1 => ToDaemon::Hello { wire_version: random.u32(..3) }.encode().to_vec(),
         2 => ToDaemon::Loaded { nr_cpus: random.u32(..), load_us: random.u64(..), ops: word(random) }.encode().to_vec(),
@@ -210,6 +210,10 @@ fn packet(random: &mut Rng) -> Vec<u8> {
         4 => {
             ToEngine::Load(LoadSettings { base_slice_us: random.u32(..), ..LoadSettings::default() }).encode().to_vec()
         }
+        5 => ToEngine::Prepare(LoadSettings { min_slice_us: random.u32(..), ..LoadSettings::default() })
+            .encode()
+            .to_vec(),
+        6 => ToDaemon::Prepared.encode().to_vec(),
         _ => event_with_text(random),
     };
     for _ in 0..random.u8(..4) {
@@ -237,7 +241,9 @@ fn hear(core: &mut Core, packet: &[u8], random: &mut Rng) {
     match ToDaemon::decode(packet) {
         Ok(message) => {
             assert_eq!(ToDaemon::decode(&message.encode()).as_ref(), Ok(&message), "it does not survive");
-            core.engine(event_of(message));
+            if let Some(event) = event_of(message) {
+                core.engine(event);
+            }
         }
         Err(error) => {
             core.engine(EngineEvent::Garbled(error.to_string()));
@@ -265,7 +271,7 @@ fn messages_of_an_engine() {
         |core, random| {
             let packet = packet(random);
             hear(core, &packet, random);
-            if let Ok(ToEngine::Load(settings)) = ToEngine::decode(&packet)
+            if let Ok(ToEngine::Load(settings) | ToEngine::Prepare(settings)) = ToEngine::decode(&packet)
                 && settings.validate().is_ok()
             {
                 assert!((250..=20_000).contains(&settings.base_slice_us), "out of range: {settings:?}");

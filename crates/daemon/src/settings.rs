@@ -17,6 +17,8 @@ pub struct Settings {
     pub rules: Rules,
     /// How long after the system has started loading waits at most for someone to log in.
     pub boot_delay_s: u32,
+    /// A spare engine waits while one schedules.
+    pub standby: bool,
     /// Hold the power profile power-saver while the mode is low-power.
     pub drive_power_profile: bool,
 }
@@ -27,6 +29,7 @@ impl Default for Settings {
             tunables: LoadSettings::default(),
             rules: Rules::default(),
             boot_delay_s: 30,
+            standby: true,
             drive_power_profile: false,
         }
     }
@@ -142,6 +145,7 @@ pub const ALL: &[Setting] = &[
     flag("follow_power_profile", |all| &mut all.rules.power_profile),
     flag("drive_power_profile", |all| &mut all.drive_power_profile),
     number("boot_delay_s", 0, 600, |all| &mut all.boot_delay_s),
+    option("standby", |all| &mut all.standby),
 ];
 
 /// Names of the settings that two have different values of.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use scherzo_api::Error;
 use scherzo_api::names::OBJECT_PATH;
 use scherzo_api::stats::Stats;
+use scherzo_api::types::State as PublicState;
 use scherzo_api::{catalogue, details};
 use scherzo_host::Root;
 use scherzo_wire::message::ToEngine;
@@ -217,7 +218,11 @@ impl<E: Engine> Shell<E> {
                 if matches!(event, EngineEvent::Exited { .. } | EngineEvent::HungUp | EngineEvent::Gone(_)) {
                     self.tell_last_counters();
                 }
+                let has_loaded = event == EngineEvent::Loaded;
                 self.happen(Event::Engine { run, event }).await;
+                if has_loaded {
+                    self.prepare_spare();
+                }
             }
             Input::KernelChanged => self.read_kernel().await,
             Input::Configure { caller, changes, reply } => {
@@ -245,6 +250,20 @@ impl<E: Engine> Shell<E> {
 
     async fn apply_settings(&mut self, by: Option<Caller>) {
         self.happen(Event::Settings { settings: self.config.settings, by }).await;
+        if matches!(self.core.view().state, PublicState::Running | PublicState::Degraded) {
+            self.prepare_spare();
+        }
+    }
+
+    /// An engine that ends is replaced at once, if it is to be replaced at all.
+    fn prepare_spare(&mut self) {
+        if self.wants_spare() {
+            self.engine.prepare_spare();
+        }
+    }
+
+    fn wants_spare(&self) -> bool {
+        self.config.settings.standby && self.core.would_load_again()
     }
 
     async fn read_kernel(&mut self) {
@@ -261,6 +280,9 @@ impl<E: Engine> Shell<E> {
         debug!("{event:?}");
         let actions = self.core.step(self.started.elapsed(), event);
         self.carry_out(actions).await;
+        if !self.wants_spare() {
+            self.engine.drop_spare();
+        }
     }
 
     /// Performs actions, and those that follow from what they find.

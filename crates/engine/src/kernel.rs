@@ -157,7 +157,8 @@ impl<'obj> Loaded<'obj> {
         Ok(())
     }
 
-    fn write_limits(&self, settings: &LoadSettings) {
+    /// Has it begin with these settings, if what they fix is what it was loaded with.
+    pub fn write_limits(&self, settings: &LoadSettings) {
         let page = self.pages.control();
         publish_limits(page, settings);
         page.custody_limit_ns.store(CUSTODY_LIMIT_NS, Relaxed);

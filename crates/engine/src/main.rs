@@ -11,6 +11,7 @@ mod bpf_skel;
 mod core;
 mod kernel;
 mod memory;
+mod name;
 mod privileges;
 mod rings;
 mod scheduler;

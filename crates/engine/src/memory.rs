@@ -35,6 +35,12 @@ impl Drop for CompactionOff {
     }
 }
 
+/// Gives back what loading used and nothing needs any more.
+pub fn trim() {
+    // SAFETY: no pointer into the released memory exists; the call only returns free pages.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// Gives back what loading used, then makes everything that is left, and all that is mapped later, resident for good.
 ///
 /// Locked memory is still open to the kernel's huge-page daemon, which unmaps two megabytes while it collapses them; so
@@ -42,8 +48,7 @@ impl Drop for CompactionOff {
 pub fn lock_all() -> Result<()> {
     // SAFETY: the call takes plain numbers and changes a flag of this process.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-    // SAFETY: no pointer into the released memory exists; the call only returns free pages.
-    unsafe { libc::malloc_trim(0) };
+    trim();
     grow_stack();
     rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT | rustix::mm::MlockAllFlags::FUTURE)
         .map_err(io::Error::from)

@@ -1,4 +1,5 @@
-//! What the engine may do, and how it gives that up once it is attached.
+//! What the engine may do, and how it gives that up: while it waits in reserve, all but what loading takes, and once it
+//! is attached, everything.
 //!
 //! Loading takes capabilities; scheduling takes none: the kernel asks for them when programs are loaded and maps are made,
 //! not when programs that are open are run or a link is closed. What is restored at the end, the sysctl, belongs to root,
@@ -9,19 +10,43 @@ use std::io;
 use anyhow::{Context, Result};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
+/// What loading takes: programs and maps, programs that read what they trace, memory that is locked.
+const LOADING: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON).union(CapabilitySet::IPC_LOCK);
+
 /// Gives up every capability for good: no program that this process could start would get one back.
 ///
 /// The engine has one thread, so that what concerns the thread concerns the process.
 pub fn drop_all() -> Result<()> {
+    keep(CapabilitySet::empty())
+}
+
+/// Gives up, for good, what loading does not take. A spare engine may still have to load anew: when CPUs came or went.
+pub fn keep_loading() -> Result<()> {
+    let held = thread::capabilities(None).map_err(io::Error::from).context("cannot read capabilities")?;
+    keep(held.permitted & LOADING)
+}
+
+fn keep(kept: CapabilitySet) -> Result<()> {
     thread::set_no_new_privs(true).map_err(io::Error::from).context("cannot forbid new privileges")?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     thread::set_capabilities(None, sets).map_err(io::Error::from).context("cannot give up capabilities")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spare_one_keeps_what_loading_takes() {
+        let kept = std::thread::spawn(|| {
+            let before = thread::capabilities(None).unwrap().permitted;
+            keep_loading().unwrap();
+            (before, thread::capabilities(None).unwrap())
+        });
+        let (before, sets) = kept.join().unwrap();
+        assert_eq!((sets.permitted, sets.effective), (before & LOADING, before & LOADING));
+        assert!(sets.inheritable.is_empty(), "{sets:?}");
+    }
 
     /// In a thread of its own, since that is what loses its rights.
     #[test]

@@ -224,7 +224,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                     baseline.publish(self.page());
                     seq
                 }
-                Ok(ToEngine::Unload | ToEngine::Load(_)) | Err(_) => return Request::Stop,
+                Ok(ToEngine::Unload | ToEngine::Load(_) | ToEngine::Prepare(_)) | Err(_) => return Request::Stop,
             };
             match channel::send(self.socket, &ToDaemon::Done { seq }.encode(), &[]) {
                 Ok(()) => {}

@@ -1,4 +1,4 @@
-//! One life of the engine: greet the daemon, load, schedule, unload, say how it ended.
+//! One life of the engine: greet the daemon, perhaps wait in reserve, load, schedule, unload, say how it ended.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,11 +10,12 @@ use libbpf_rs::OpenObject;
 use scherzo_policy::{FifoPolicy, Limits, Policy, Scherzo};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
-use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
+use scherzo_wire::message::{ExitKind, FailKind, Fixed, LoadSettings, ToDaemon, ToEngine};
 
 use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded};
 use crate::memory::{self, CompactionOff};
+use crate::name;
 use crate::privileges;
 use crate::scheduler::{Outcome, Scheduler};
 use crate::signal;
@@ -28,47 +29,81 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// Serves the daemon at the other end of the socket until one of the two is done.
 pub fn run(socket: &OwnedFd) -> Result<()> {
+    name::show(name::WAITING);
     send(socket, &ToDaemon::Hello { wire_version: WIRE_VERSION })?;
-    let Some(settings) = wait_for_load(socket)? else { return Ok(()) };
-    match schedule(socket, &settings) {
-        Ok(Exit { kind, code, text }) => send(socket, &ToDaemon::Exited { kind, code, text }),
-        Err(LoadError { kind, cause }) => send(socket, &ToDaemon::Failed { kind, text: format!("{cause:#}") }),
+    let mut object = MaybeUninit::<OpenObject>::uninit();
+    let mut spare = None;
+    let mut request = next_request(socket)?;
+    if let Some(ToEngine::Prepare(settings)) = request {
+        match Spare::prepare(&mut object, &settings) {
+            Ok(prepared) => spare = Some(prepared),
+            Err(error) => return send(socket, &failed(&error)),
+        }
+        send(socket, &ToDaemon::Prepared)?;
+        request = next_request(socket)?;
+    }
+    match request {
+        Some(ToEngine::Load(settings)) => match schedule(socket, &settings, spare) {
+            Ok(Exit { kind, code, text }) => send(socket, &ToDaemon::Exited { kind, code, text }),
+            Err(error) => send(socket, &failed(&error)),
+        },
+        Some(ToEngine::Unload) | None => Ok(()),
+        Some(other) => bail!("expected a request to load, got {other:?}"),
     }
 }
 
-/// The first request must be to load; `None` if the daemon left instead.
-fn wait_for_load(socket: &OwnedFd) -> Result<Option<LoadSettings>> {
+/// Waits for what the daemon wants; `None` if it left instead.
+fn next_request(socket: &OwnedFd) -> Result<Option<ToEngine>> {
     let mut fds = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut fds, None).context("cannot wait for the daemon")?;
     match channel::receive(socket).context("cannot read from the daemon")? {
         Received::Closed => Ok(None),
-        Received::Packet(packet, _) => match ToEngine::decode(&packet[..])? {
-            ToEngine::Load(settings) => Ok(Some(settings)),
-            ToEngine::Unload => Ok(None),
-            other => bail!("expected a request to load, got {other:?}"),
-        },
+        Received::Packet(packet, _) => Ok(Some(ToEngine::decode(&packet[..])?)),
     }
 }
 
+fn failed(LoadError { kind, cause }: &LoadError) -> ToDaemon {
+    ToDaemon::Failed { kind: *kind, text: format!("{cause:#}") }
+}
+
+/// What can be done of loading while another engine schedules: nothing here is seen outside this process.
+struct Spare<'obj> {
+    loaded: Loaded<'obj>,
+    fixed: Fixed,
+}
+
+impl<'obj> Spare<'obj> {
+    fn prepare(object: &'obj mut MaybeUninit<OpenObject>, settings: &LoadSettings) -> Result<Self, LoadError> {
+        check(settings)?;
+        privileges::keep_loading()?;
+        let loaded = Loaded::new(object, settings)?;
+        memory::trim();
+        Ok(Self { loaded, fixed: settings.fixed })
+    }
+}
+
+fn check(settings: &LoadSettings) -> Result<(), LoadError> {
+    settings.validate().map_err(|text| LoadError { kind: FailKind::Other, cause: anyhow!(text) })
+}
+
 /// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
-fn schedule(socket: &OwnedFd, settings: &LoadSettings) -> Result<Exit, LoadError> {
-    let started = Instant::now();
-    settings.validate().map_err(|text| LoadError { kind: FailKind::Other, cause: anyhow!(text) })?;
+fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>) -> Result<Exit, LoadError> {
+    let session = Session { socket, started: Instant::now(), settings };
+    name::show(name::SCHEDULING);
+    check(settings)?;
     kernel::check_kernel()?;
     let signals = signal::block_and_open().context("cannot take over signals")?;
     let _compaction = CompactionOff::new()?;
+    if let Some(mut spare) = spare.filter(|spare| spare.fixed == settings.fixed) {
+        spare.loaded.write_limits(settings);
+        if let Some(exit) = session.attach(&signals, &mut spare.loaded)? {
+            return Ok(exit);
+        }
+    }
     for _ in 0..MAX_ATTEMPTS {
         let mut object = MaybeUninit::<OpenObject>::uninit();
         let mut loaded = Loaded::new(&mut object, settings)?;
-        let own = policy_settings(settings);
-        let ended = if settings.fixed.minimal_policy {
-            attach(socket, &signals, &mut loaded, started, FifoPolicy::new(NR_SLOTS, own))?
-        } else {
-            let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-            let policy = Scherzo::new(limits, own, loaded.nr_cpus());
-            attach(socket, &signals, &mut loaded, started, policy)?
-        };
-        if let Some(exit) = ended {
+        if let Some(exit) = session.attach(&signals, &mut loaded)? {
             return Ok(exit);
         }
     }
@@ -76,32 +111,53 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings) -> Result<Exit, LoadError
     Err(LoadError { kind: FailKind::Other, cause })
 }
 
-/// Schedules by this policy until the end. All that allocates comes before attaching. `None` if the kernel refused because
-/// CPUs came or went meanwhile.
-fn attach<P: Policy + 'static>(
-    socket: &OwnedFd,
-    signals: &OwnedFd,
-    loaded: &mut Loaded<'_>,
+/// A request to load.
+struct Session<'a> {
+    socket: &'a OwnedFd,
     started: Instant,
-    policy: P,
-) -> Result<Option<Exit>, LoadError> {
-    let scheduler = Scheduler::new(loaded, socket, signals, policy)?;
-    memory::lock_all()?;
-    loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
-    let Some(link) = loaded.attach()? else { return Ok(None) };
-    privileges::drop_all()?;
-    announce(socket, loaded, started)?;
-    let outcome = scheduler.run();
-    // Destroying the link returns once the kernel is back on its own scheduler.
-    drop(link);
-    let exit = loaded.exit_reason();
-    Ok(Some(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit }))
+    settings: &'a LoadSettings,
 }
 
-fn announce(socket: &OwnedFd, loaded: &Loaded<'_>, started: Instant) -> Result<()> {
-    let ops = std::fs::read_to_string(OPS_NAME_PATH).unwrap_or_default().trim().to_owned();
-    let message = ToDaemon::Loaded { nr_cpus: loaded.nr_cpus(), load_us: started.elapsed().as_micros() as u64, ops };
-    channel::send(socket, &message.encode(), &loaded.page_fds()).context("cannot answer the daemon")
+impl Session<'_> {
+    /// Schedules until the end, by the policy that is asked for. `None` if the kernel refused because CPUs came or went since
+    /// this was loaded.
+    fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<Exit>, LoadError> {
+        let own = policy_settings(self.settings);
+        if self.settings.fixed.minimal_policy {
+            self.attach_with(signals, loaded, FifoPolicy::new(NR_SLOTS, own))
+        } else {
+            let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
+            let policy = Scherzo::new(limits, own, loaded.nr_cpus());
+            self.attach_with(signals, loaded, policy)
+        }
+    }
+
+    /// All that allocates comes before attaching.
+    fn attach_with<P: Policy + 'static>(
+        &self,
+        signals: &OwnedFd,
+        loaded: &mut Loaded<'_>,
+        policy: P,
+    ) -> Result<Option<Exit>, LoadError> {
+        let scheduler = Scheduler::new(loaded, self.socket, signals, policy)?;
+        memory::lock_all()?;
+        loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
+        let Some(link) = loaded.attach()? else { return Ok(None) };
+        privileges::drop_all()?;
+        self.announce(loaded)?;
+        let outcome = scheduler.run();
+        // Destroying the link returns once the kernel is back on its own scheduler.
+        drop(link);
+        let exit = loaded.exit_reason();
+        Ok(Some(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit }))
+    }
+
+    fn announce(&self, loaded: &Loaded<'_>) -> Result<()> {
+        let ops = std::fs::read_to_string(OPS_NAME_PATH).unwrap_or_default().trim().to_owned();
+        let load_us = self.started.elapsed().as_micros() as u64;
+        let message = ToDaemon::Loaded { nr_cpus: loaded.nr_cpus(), load_us, ops };
+        channel::send(self.socket, &message.encode(), &loaded.page_fds()).context("cannot answer the daemon")
+    }
 }
 
 fn send(socket: &OwnedFd, message: &ToDaemon) -> Result<()> {

@@ -24,7 +24,7 @@ typedef unsigned long long u64;
 typedef long long s64;
 #endif
 
-#define SCHERZO_WIRE_VERSION 1
+#define SCHERZO_WIRE_VERSION 2
 
 /* One slot per task; tasks beyond that are scheduled by BPF alone and counted as overflow. */
 #define SCHERZO_NR_SLOTS 32768

@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -45,12 +46,17 @@ pub fn receive(socket: impl AsFd) -> io::Result<Received> {
     let mut packet = Box::new([0; MESSAGE_BYTES]);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let got = recvmsg(
+    let received = recvmsg(
         socket,
         &mut [io::IoSliceMut::new(&mut packet[..])],
         &mut ancillary,
         RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-    )?;
+    );
+    let got = match received {
+        // It left without having read everything.
+        Err(Errno::CONNRESET) => return Ok(Received::Closed),
+        received => received?,
+    };
     let mut fds = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -97,6 +103,14 @@ mod tests {
         drop(a);
         assert!(matches!(receive(&b).unwrap(), Received::Closed));
         assert_eq!(receive_into(&b, &mut [0; MESSAGE_BYTES]).unwrap(), None);
+    }
+
+    #[test]
+    fn the_end_is_seen_if_something_was_never_read() {
+        let (a, b) = pair().unwrap();
+        send(&b, &ToEngine::Unload.encode(), &[]).unwrap();
+        drop(a);
+        assert!(matches!(receive(&b).unwrap(), Received::Closed));
     }
 
     #[test]

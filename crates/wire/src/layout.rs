@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Layout version; both ends of every boundary must agree.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 /// Slots in the shared table, one per task.
 pub const NR_SLOTS: u32 = 32_768;
 /// "No slot": the task is BPF's alone.

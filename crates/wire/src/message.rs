@@ -5,6 +5,8 @@
 //!
 //! ```text
 //! engine  Hello                       it runs, nothing is loaded
+//! daemon  Prepare { … }               if it is a spare: at most once, before Load
+//! engine  Prepared                    it can be loaded at once; or Failed { … }, and the engine ends
 //! daemon  Load { … }                  once
 //! engine  Loaded { … } + 2 fds        the kernel has confirmed; or Failed { … }, and the engine ends
 //! daemon  Apply { seq, … }            any number of times
@@ -14,7 +16,8 @@
 //! engine  Exited { … }                the kernel is back on its own scheduler; the engine ends
 //! ```
 //!
-//! End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation: both ends
+//! A spare engine waits after `Prepared` for as long as the one that schedules lives; `Load` may be sent without waiting
+//! for that answer. End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation: both ends
 //! are ours, so it means a mismatch of versions.
 
 use crate::control::{Mode, Placement};
@@ -207,6 +210,8 @@ pub enum ExitKind {
 /// Daemon → engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToEngine {
+    /// Do what takes long of loading, and change nothing on the system yet.
+    Prepare(LoadSettings),
     /// Load the scheduler.
     Load(LoadSettings),
     /// Follow these settings from now on. What only loading can change stays as it was loaded.
@@ -233,6 +238,8 @@ pub enum ToDaemon {
         /// Its [`crate::layout::WIRE_VERSION`].
         wire_version: u32,
     },
+    /// All is done that can be done before [`ToEngine::Load`].
+    Prepared,
     /// Loaded and confirmed; the packet carries the descriptors of the control page and of the per-CPU pages.
     Loaded {
         /// Possible CPUs, that is, elements of the per-CPU map.
@@ -242,7 +249,7 @@ pub enum ToDaemon {
         /// Name of the operations as the kernel shows it.
         ops: String,
     },
-    /// Loading failed; the engine ends.
+    /// Loading or preparing failed; the engine ends.
     Failed {
         /// Stable kind.
         kind: FailKind,
@@ -338,6 +345,7 @@ impl ToEngine {
             Self::Apply { seq, settings } => encode(2, seq, &settings.encode(), ""),
             Self::Refresh { seq } => encode(3, seq, &[], ""),
             Self::Unload => encode(4, 0, &[], ""),
+            Self::Prepare(settings) => encode(5, 0, &settings.encode(), ""),
         }
     }
 
@@ -349,6 +357,7 @@ impl ToEngine {
             2 => Self::Apply { seq, settings: LoadSettings::decode(&args)? },
             3 => Self::Refresh { seq },
             4 => Self::Unload,
+            5 => Self::Prepare(LoadSettings::decode(&args)?),
             _ => return Err(BadMessage("unknown kind")),
         })
     }
@@ -364,6 +373,7 @@ impl ToDaemon {
             Self::Failed { kind, text } => encode(103, 0, &[*kind as u64], text),
             Self::Done { seq } => encode(104, *seq, &[], ""),
             Self::Exited { kind, code, text } => encode(105, 0, &[*kind as u64, *code as u64], text),
+            Self::Prepared => encode(106, 0, &[], ""),
         }
     }
 
@@ -398,6 +408,7 @@ impl ToDaemon {
                 code: args[1] as i64,
                 text,
             },
+            106 => Self::Prepared,
             _ => return Err(BadMessage("unknown kind")),
         })
     }
@@ -418,6 +429,7 @@ mod tests {
             }),
             "\\PC{0,64}".prop_map(|text| ToDaemon::Failed { kind: FailKind::Conflict, text }),
             any::<u32>().prop_map(|seq| ToDaemon::Done { seq }),
+            Just(ToDaemon::Prepared),
             (any::<i64>(), "\\PC{0,64}").prop_map(|(code, text)| ToDaemon::Exited {
                 kind: ExitKind::Stall,
                 code,
@@ -437,6 +449,7 @@ mod tests {
             let [base, min, starvation, boost, watchdog] = numbers.map(u64::from);
             let settings = LoadSettings::decode(&[mode.into(), flags, base, min, starvation, boost, watchdog, 0]).unwrap();
             for request in [
+                ToEngine::Prepare(settings),
                 ToEngine::Load(settings),
                 ToEngine::Apply { seq, settings },
                 ToEngine::Refresh { seq },

@@ -183,6 +183,12 @@ impl State {
         waiters.chain(self.phase.next_wakeup()).chain(self.power.next_wakeup()).chain(retry_at).min()
     }
 
+    /// Whether an engine that ended would be followed by another.
+    #[must_use]
+    pub fn would_load_again(&self) -> bool {
+        self.wants_to_run() && self.load_at().is_some() && self.kernel.foreign_ops().is_none()
+    }
+
     fn take(&mut self, event: Event) {
         match event {
             Event::Kernel(kernel) => self.kernel_says(kernel),

@@ -24,6 +24,11 @@ pub trait Engine: Send {
     fn send(&mut self, message: &ToEngine);
     /// Kills the one that runs.
     fn kill(&mut self);
+    /// Has a spare one wait to be the next, prepared as far as can be for what the one that runs was told to load. If
+    /// starting one takes no time there is nothing to do.
+    fn prepare_spare(&mut self) {}
+    /// Does without a spare one.
+    fn drop_spare(&mut self) {}
 }
 
 /// Where the doings of one engine go.
@@ -47,15 +52,16 @@ impl Reporter {
     }
 }
 
-/// The core's view of a message, apart from its pages.
-pub(crate) fn event_of(message: ToDaemon) -> EngineEvent {
-    match message {
+/// The core's view of a message, apart from its pages; `None` for what does not concern it.
+pub(crate) fn event_of(message: ToDaemon) -> Option<EngineEvent> {
+    Some(match message {
         ToDaemon::Hello { wire_version } => EngineEvent::Hello { wire_version },
         ToDaemon::Loaded { .. } => EngineEvent::Loaded,
         ToDaemon::Failed { kind, text } => EngineEvent::Failed { kind, text },
         ToDaemon::Done { seq } => EngineEvent::Done { seq },
         ToDaemon::Exited { kind, code, text } => EngineEvent::Exited { kind, code, text },
-    }
+        ToDaemon::Prepared => return None,
+    })
 }
 
 /// What a well-meaning engine says first.

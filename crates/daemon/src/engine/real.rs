@@ -1,4 +1,7 @@
 //! The engine as a process of its own, with a socket for its standard input.
+//!
+//! Most of what loading takes can be done beforehand. A spare process has done it while another one schedules, and takes
+//! its place when that one ends. Nobody else sees a difference: to the loop the spare one is an engine that starts fast.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,12 +11,13 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scherzo_wire::channel::{self, Received};
-use scherzo_wire::message::{ToDaemon, ToEngine};
+use scherzo_wire::message::{LoadSettings, ToDaemon, ToEngine};
 use tokio::process::{Child, Command};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Engine, Reporter, event_of};
 use crate::core::{EngineEvent, Gone, Run};
@@ -23,6 +27,7 @@ use crate::shell::Input;
 
 /// A process that has closed its socket is about to end; only if it takes longer is the hang-up worth a report.
 const LINGER: Duration = Duration::from_secs(1);
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Where the engine is installed: beside this program, wherever a distribution puts both.
 pub fn installed_path() -> io::Result<PathBuf> {
@@ -34,23 +39,34 @@ pub fn installed_path() -> io::Result<PathBuf> {
 pub struct Real {
     path: PathBuf,
     inputs: mpsc::Sender<Input>,
-    running: Option<Running>,
+    running: Option<Line>,
+    /// What the engine that runs was told to load.
+    settings: Option<LoadSettings>,
+    spare: Option<Spare>,
 }
 
-#[derive(Debug)]
-struct Running {
+/// The way to a process.
+#[derive(Clone, Debug)]
+struct Line {
     socket: Arc<Watched>,
     kill: Arc<Notify>,
+}
+
+/// A process that prepares, or has prepared, and waits to be told whose engine it is. It ends when this is dropped.
+#[derive(Debug)]
+struct Spare {
+    line: Line,
+    take: oneshot::Sender<Reporter>,
 }
 
 impl Real {
     /// Engines of this program.
     #[must_use]
     pub fn new(path: PathBuf, inputs: mpsc::Sender<Input>) -> Self {
-        Self { path, inputs, running: None }
+        Self { path, inputs, running: None, settings: None, spare: None }
     }
 
-    fn start(&self) -> io::Result<(Watched, Child)> {
+    fn start(&self) -> io::Result<(Line, Child)> {
         let (ours, theirs) = channel::pair()?;
         let child = Command::new(&self.path)
             .env_clear()
@@ -58,24 +74,39 @@ impl Real {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()?;
-        Ok((Watched::new(ours)?, child))
+        Ok((Line { socket: Arc::new(Watched::new(ours)?), kill: Arc::new(Notify::new()) }, child))
+    }
+
+    fn start_spare(&self, settings: LoadSettings) -> io::Result<Spare> {
+        let (line, child) = self.start()?;
+        line.send(&ToEngine::Prepare(settings))?;
+        let (take, taken) = oneshot::channel();
+        tokio::spawn(wait_in_reserve(line.clone(), child, taken));
+        Ok(Spare { line, take })
+    }
+
+    /// The engine of that reporter's run, if there is a spare one; else the reporter is back.
+    fn take_spare(&mut self, reporter: Reporter) -> Result<Line, Reporter> {
+        match self.spare.take().filter(Spare::is_alive) {
+            Some(Spare { line, take }) => take.send(reporter).map(|()| line),
+            None => Err(reporter),
+        }
     }
 }
 
 impl Engine for Real {
     fn spawn(&mut self, run: Run) {
-        let reporter = Reporter::new(run, self.inputs.clone());
+        let reporter = match self.take_spare(Reporter::new(run, self.inputs.clone())) {
+            Ok(line) => {
+                self.running = Some(line);
+                return;
+            }
+            Err(reporter) => reporter,
+        };
         match self.start() {
-            Ok((socket, child)) => {
-                let running = Running { socket: Arc::new(socket), kill: Arc::new(Notify::new()) };
-                let conversation = Conversation {
-                    socket: Arc::clone(&running.socket),
-                    kill: Arc::clone(&running.kill),
-                    pid: child.id(),
-                    reporter,
-                };
-                tokio::spawn(conversation.hold(child));
-                self.running = Some(running);
+            Ok((line, child)) => {
+                self.running = Some(line.clone());
+                tokio::spawn(Conversation { line, pid: child.id(), reporter }.hold(child));
             }
             Err(error) => {
                 let text = format!("{}: {error}", self.path.display());
@@ -85,8 +116,16 @@ impl Engine for Real {
     }
 
     fn send(&mut self, message: &ToEngine) {
+        match message {
+            ToEngine::Load(settings) => self.settings = Some(*settings),
+            ToEngine::Unload => {
+                self.settings = None;
+                self.drop_spare();
+            }
+            _ => {}
+        }
         if let Some(running) = &self.running
-            && let Err(error) = channel::send(&*running.socket, &message.encode(), &[])
+            && let Err(error) = running.send(message)
         {
             warn!("cannot tell the engine {message:?}: {error}");
         }
@@ -97,11 +136,73 @@ impl Engine for Real {
             running.kill.notify_one();
         }
     }
+
+    fn prepare_spare(&mut self) {
+        let Some(settings) = self.settings else { return };
+        if self.spare.as_ref().is_some_and(Spare::is_alive) {
+            return;
+        }
+        self.spare = self
+            .start_spare(settings)
+            .inspect_err(|error| debug!("cannot start a spare engine, {}: {error}", self.path.display()))
+            .ok();
+    }
+
+    fn drop_spare(&mut self) {
+        self.spare = None;
+    }
+}
+
+impl Line {
+    fn send(&self, message: &ToEngine) -> io::Result<()> {
+        channel::send(&*self.socket, &message.encode(), &[])
+    }
+}
+
+impl Spare {
+    /// Whether the other end of its socket is open still, whatever it has said.
+    fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(&*self.line.socket, PollFlags::empty())];
+        matches!(poll(&mut fds, Some(&NO_WAIT)), Ok(0))
+    }
+}
+
+/// Looks after a spare process until it is taken, is wanted no longer, or ends. What it says meanwhile stays in the socket
+/// for whoever takes it.
+async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<Reporter>) {
+    let pid = child.id();
+    let taken = tokio::select! {
+        // Who has taken it hears of its end, even if that comes at the same time.
+        biased;
+        taken = taken => taken,
+        status = child.wait() => {
+            debug!("the spare engine, process {pid:?}, has ended: {status:?}, {}", last_words(&line.socket));
+            return;
+        }
+    };
+    match taken {
+        Ok(reporter) => Conversation { line, pid, reporter }.hold(child).await,
+        Err(_) => {
+            if let Err(error) = child.kill().await {
+                debug!("cannot kill the spare engine, process {pid:?}: {error}");
+            }
+        }
+    }
+}
+
+/// Why it failed, if it has said so.
+fn last_words(socket: &Watched) -> String {
+    loop {
+        match Heard::new(channel::receive(socket)) {
+            Heard::Message(ToDaemon::Failed { text, .. }, _) => return text,
+            Heard::Message(..) => {}
+            _ => return "without a word".to_owned(),
+        }
+    }
 }
 
 struct Conversation {
-    socket: Arc<Watched>,
-    kill: Arc<Notify>,
+    line: Line,
     pid: Option<u32>,
     reporter: Reporter,
 }
@@ -138,17 +239,17 @@ impl Conversation {
                     self.reporter.report(EngineEvent::HungUp, None).await;
                     tokio::select! {
                         status = child.wait() => break status,
-                        () = self.kill.notified() => self.strike(&mut child),
+                        () = self.line.kill.notified() => self.strike(&mut child),
                     }
                     break child.wait().await;
                 }
-                () = self.kill.notified() => self.strike(&mut child),
+                () = self.line.kill.notified() => self.strike(&mut child),
                 status = child.wait() => break status,
             }
         };
         // What it said last is in the socket still.
         while open {
-            match Heard::new(channel::receive(&*self.socket)) {
+            match Heard::new(channel::receive(&*self.line.socket)) {
                 Heard::Nothing => break,
                 heard => open = self.relay(heard).await,
             }
@@ -157,7 +258,7 @@ impl Conversation {
     }
 
     async fn listen(&self) -> Heard {
-        Heard::new(self.socket.read(|socket| channel::receive(socket)).await)
+        Heard::new(self.line.socket.read(|socket| channel::receive(socket)).await)
     }
 
     /// Whether there may be more to hear.
@@ -169,7 +270,10 @@ impl Conversation {
                     Err(error) => (EngineEvent::Garbled(format!("its pages cannot be mapped: {error}")), None),
                 }
             }
-            Heard::Message(message, _) => (event_of(message), None),
+            Heard::Message(message, _) => match event_of(message) {
+                Some(event) => (event, None),
+                None => return true,
+            },
             Heard::Nonsense(text) => (EngineEvent::Garbled(text), None),
             Heard::Nothing => return true,
             Heard::End => return false,

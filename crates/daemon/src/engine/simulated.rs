@@ -255,6 +255,8 @@ impl Process {
                 self.reporter.report(EngineEvent::Done { seq }, None).await;
             }
             ToEngine::Refresh { seq } => self.reporter.report(EngineEvent::Done { seq }, None).await,
+            // Loading takes no more without.
+            ToEngine::Prepare(_) => {}
             ToEngine::Unload => {
                 if self.loaded.take().is_some() {
                     self.tree.unload()?;

@@ -3,28 +3,33 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use scherzo_daemon::engine::simulated::Tree;
-use scherzo_host::Root;
+use scherzo_host::{Root, SchedExt};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{ControlPage, CpuStats, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, ToDaemon, ToEngine};
 use scherzo_wire::page::{Mapping, Shared};
 
+/// Long enough for the tests to have the engine killed meanwhile.
+const LONG_PREPARATION: Duration = Duration::from_secs(1);
+
 fn main() -> io::Result<()> {
     let path = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let host = path.ancestors().nth(3).unwrap_or(&path).to_owned();
-    let engine = FakeEngine { tree: Tree::at(Root::new(&host)), name, loaded: false };
-    leave_traces(&host)?;
+    let engine = FakeEngine { tree: Tree::at(Root::new(&host)), host, name, loaded: false };
+    engine.leave_traces()?;
     engine.run()
 }
 
 struct FakeEngine {
     tree: Tree,
+    host: PathBuf,
     name: String,
     loaded: bool,
 }
@@ -44,6 +49,7 @@ impl FakeEngine {
                 Received::Packet(packet, _) => ToEngine::decode(&packet[..]).map_err(io::Error::other)?,
             };
             match message {
+                ToEngine::Prepare(_) => self.prepare()?,
                 ToEngine::Load(_) => self.load()?,
                 ToEngine::Apply { seq, .. } | ToEngine::Refresh { seq } => say(&ToDaemon::Done { seq })?,
                 ToEngine::Unload => {
@@ -55,7 +61,22 @@ impl FakeEngine {
         }
     }
 
+    /// As a spare one.
+    fn prepare(&self) -> io::Result<()> {
+        self.leave("spare-pid", &std::process::id().to_string())?;
+        match self.name.as_str() {
+            "prepares-badly" => {
+                say(&ToDaemon::Failed { kind: FailKind::Other, text: "no memory".to_owned() })?;
+                std::process::exit(1);
+            }
+            "prepares-slowly" => std::thread::sleep(LONG_PREPARATION),
+            _ => {}
+        }
+        say(&ToDaemon::Prepared)
+    }
+
     fn load(&mut self) -> io::Result<()> {
+        self.leave("pid", &std::process::id().to_string())?;
         match self.name.as_str() {
             "hangs" => loop {
                 std::thread::park();
@@ -77,24 +98,36 @@ impl FakeEngine {
     fn unload(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.loaded) { self.tree.unload() } else { Ok(()) }
     }
+
+    /// Shows the tests in what surroundings it was started, and whether as a spare one, while another is loaded.
+    fn leave_traces(&self) -> io::Result<()> {
+        let mut nr_leaked = 0;
+        for entry in std::fs::read_dir("/proc/self/fd")? {
+            let path = entry?.path();
+            let is_standard = ["0", "1", "2"].iter().any(|name| path.ends_with(name));
+            let target = std::fs::read_link(&path).unwrap_or_default().to_string_lossy().into_owned();
+            let is_leak = target.starts_with("socket:") || target.starts_with("anon_inode:");
+            nr_leaked += usize::from(!is_standard && is_leak);
+        }
+        let text = format!("environment {} leaked {nr_leaked}", std::env::vars_os().count());
+        let kernel = SchedExt::read(&Root::new(&self.host)).map_err(io::Error::other)?;
+        if kernel.is_some_and(|kernel| kernel.ops.is_some()) {
+            return self.leave("spare-traces", &text);
+        }
+        self.leave("traces", &text)?;
+        self.leave("pid", &std::process::id().to_string())
+    }
+
+    /// Nobody reads half of it.
+    fn leave(&self, name: &str, text: &str) -> io::Result<()> {
+        let unfinished = self.host.join(format!("{name}.{}", std::process::id()));
+        std::fs::write(&unfinished, text)?;
+        std::fs::rename(unfinished, self.host.join(name))
+    }
 }
 
 fn say(message: &ToDaemon) -> io::Result<()> {
     channel::send(rustix::stdio::stdin(), &message.encode(), &[])
-}
-
-/// Shows the tests in what surroundings it was started.
-fn leave_traces(host: &Path) -> io::Result<()> {
-    let mut nr_leaked = 0;
-    for entry in std::fs::read_dir("/proc/self/fd")? {
-        let path = entry?.path();
-        let is_standard = ["0", "1", "2"].iter().any(|name| path.ends_with(name));
-        let target = std::fs::read_link(&path).unwrap_or_default().to_string_lossy().into_owned();
-        nr_leaked += usize::from(!is_standard && (target.starts_with("socket:") || target.starts_with("anon_inode:")));
-    }
-    let text = format!("environment {} leaked {nr_leaked}", std::env::vars_os().count());
-    std::fs::write(host.join("traces"), text)?;
-    std::fs::write(host.join("pid"), std::process::id().to_string())
 }
 
 fn loaded() -> ToDaemon {

@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "shared with the tests on the bus, which use all of it")]
 mod support;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -56,6 +57,32 @@ impl Supervised {
         Pid::from_raw(read(self.stage.file("pid")).parse().unwrap()).unwrap()
     }
 
+    fn spare(&self) -> Option<Pid> {
+        let path = self.stage.file("spare-pid");
+        path.exists().then(|| Pid::from_raw(read(path).parse().unwrap()).unwrap())
+    }
+
+    /// The scheduler is loaded; gives its engine and the spare one.
+    async fn running_with_spare(behaviour: &str) -> (Self, Pid, Pid) {
+        let supervised = Self::by(behaviour).await;
+        supervised.enable().await.unwrap();
+        eventually("a spare engine", async || supervised.spare().is_some()).await;
+        let (engine, spare) = (supervised.engine(), supervised.spare().unwrap());
+        assert_ne!(engine, spare);
+        (supervised, engine, spare)
+    }
+
+    /// Kills the engine; gives the next one, which must have loaded.
+    async fn engine_after_a_kill(&self) -> Pid {
+        let victim = self.engine();
+        kill_process(victim, Signal::KILL).unwrap();
+        // The real kernel does this by itself.
+        self.stage.tree().unload().unwrap();
+        eventually("another engine", async || self.engine() != victim).await;
+        self.client.wait_for_state("running").await;
+        self.engine()
+    }
+
     /// The refusal of an engine that cannot be loaded; the wish is dropped and nothing is left behind.
     async fn refusal(&self) -> Error {
         let refusal = self.enable().await.unwrap_err();
@@ -89,10 +116,9 @@ async fn a_good_engine_loads_switches_and_unloads() {
 #[test]
 fn an_engine_without_its_daemon_unloads() {
     let daemon = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let stage = daemon.block_on(async {
-        let supervised = Supervised::by("behaves").await;
-        supervised.enable().await.unwrap();
-        supervised.stage
+    let (stage, spare) = daemon.block_on(async {
+        let (supervised, _, spare) = Supervised::running_with_spare("behaves").await;
+        (supervised.stage, spare)
     });
     assert_eq!(stage.kernel().ops.as_deref(), Some("scherzo_fake"));
     // With it goes everything that the service held, as with a process.
@@ -102,20 +128,108 @@ fn an_engine_without_its_daemon_unloads() {
         assert!(died.elapsed() < PATIENCE, "the engine goes on");
         std::thread::sleep(Duration::from_millis(10));
     }
+    await_death(spare);
 }
 
 #[tokio::test]
 async fn a_killed_engine_is_replaced() {
     let supervised = Supervised::by("behaves").await;
     supervised.enable().await.unwrap();
-    let first = supervised.engine();
-    kill_process(first, Signal::KILL).unwrap();
-    // The real kernel does this by itself.
-    supervised.stage.tree().unload().unwrap();
-    eventually("another engine", async || supervised.engine() != first).await;
-    supervised.client.wait_for_state("running").await;
+    supervised.engine_after_a_kill().await;
     let last_error = supervised.client.snapshot().await.last_error;
     assert!(last_error.contains("signal 9"), "{last_error}");
+}
+
+#[tokio::test]
+async fn the_spare_engine_is_the_next_one() {
+    let (supervised, _, mut spare) = Supervised::running_with_spare("behaves").await;
+    assert_eq!(read(supervised.stage.file("spare-traces")), "environment 0 leaked 0");
+    for _ in 0..3 {
+        assert_eq!(supervised.engine_after_a_kill().await, spare);
+        supervised.client.scheduler.set_mode("fifo").await.unwrap();
+        eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
+        spare = supervised.spare().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_spare_engine_may_be_needed_before_it_is_ready() {
+    let (supervised, _, spare) = Supervised::running_with_spare("prepares-slowly").await;
+    assert_eq!(supervised.engine_after_a_kill().await, spare);
+}
+
+#[tokio::test]
+async fn a_killed_spare_engine_is_no_failure() {
+    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
+    kill_process(spare, Signal::KILL).unwrap();
+    eventually("nothing is left of it", async || test_kill_process(spare).is_err()).await;
+    let now = supervised.client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.last_error.as_str()), ("running", ""));
+    assert_eq!(supervised.engine(), engine);
+    let next = supervised.engine_after_a_kill().await;
+    assert!(next != engine && next != spare);
+    eventually("another spare engine", async || supervised.spare().is_some_and(|now| now != spare)).await;
+}
+
+/// Nothing else in this process happens meanwhile: whoever should wait for the process has not noticed when this returns.
+fn await_death(process: Pid) {
+    let started = Instant::now();
+    let is_dead = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    };
+    while !is_dead() {
+        assert!(started.elapsed() < PATIENCE, "process {process:?} goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Even if both die at once the spare one counts for nothing.
+#[tokio::test]
+async fn engines_that_are_killed_together_are_one_failure() {
+    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
+    kill_process(spare, Signal::KILL).unwrap();
+    await_death(spare);
+    let next = supervised.engine_after_a_kill().await;
+    assert!(next != engine && next != spare);
+    let history = supervised.client.scheduler.get_history(0).await.unwrap();
+    assert_eq!(history.iter().filter(|(_, event, _)| event == "ejected" || event == "not-loaded").count(), 1);
+}
+
+#[tokio::test]
+async fn a_spare_engine_that_fails_is_tried_again_after_the_next_load() {
+    let (supervised, engine, spare) = Supervised::running_with_spare("prepares-badly").await;
+    eventually("nothing is left of it", async || test_kill_process(spare).is_err()).await;
+    let now = supervised.client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.last_error.as_str()), ("running", ""));
+    let next = supervised.engine_after_a_kill().await;
+    assert!(next != engine && next != spare);
+    eventually("another spare engine", async || supervised.spare().is_some_and(|now| now != spare)).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_turned_off_pays_nothing() {
+    let (supervised, _, spare) = Supervised::running_with_spare("behaves").await;
+    supervised.client.scheduler.set_enabled(false).await.unwrap();
+    eventually("the spare engine has ended", async || test_kill_process(spare).is_err()).await;
+    supervised.enable().await.unwrap();
+    eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
+}
+
+#[tokio::test]
+async fn whoever_wants_no_spare_engine_has_none() {
+    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
+    let configure = async |standby: bool| {
+        let changes = HashMap::from([("standby", standby.into())]);
+        supervised.client.scheduler.configure(changes).await.unwrap();
+    };
+    configure(false).await;
+    eventually("the spare engine has ended", async || test_kill_process(spare).is_err()).await;
+    assert_ne!(supervised.engine_after_a_kill().await, spare);
+    assert_eq!(supervised.spare(), Some(spare), "there is another one");
+    configure(true).await;
+    eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
+    assert_ne!(supervised.engine(), engine);
 }
 
 #[tokio::test]

@@ -181,3 +181,25 @@ fn after_starvation_it_waits_until_the_service_itself_gets_a_cpu_in_time() {
     world.calm_down();
     assert_eq!(world.state.view().state, Shown::Running);
 }
+
+/// What the shell asks before it keeps a spare engine.
+#[test]
+fn another_engine_would_follow_as_long_as_the_scheduler_is_wanted_and_works() {
+    let mut world = running();
+    assert!(world.state.would_load_again());
+    world.kernel = Kernel::Loaded { ops: "lavd".into() };
+    world.happen(Event::Kernel(world.kernel.clone()));
+    assert!(!world.state.would_load_again(), "beside somebody else's");
+    let mut world = running();
+    world.apply(Op::EngineIsKilled);
+    assert!(world.state.would_load_again());
+    world.ask(Request::SetEnabled(false));
+    assert!(!world.state.would_load_again(), "although it is turned off");
+    let mut world = running();
+    world.apply(Op::EngineEnds(ExitKind::Kernel));
+    world.apply(Op::EngineIsKilled);
+    assert!(!world.state.would_load_again(), "although it has given up");
+    let mut world = running();
+    world.happen(Event::Shutdown);
+    assert!(!world.state.would_load_again(), "although the service ends");
+}
