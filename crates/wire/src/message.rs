@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A spare engine waits after `Prepared` for as long as the one that schedules lives; `Load` may be sent without waiting
-//! for that answer. End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation: both ends
-//! are ours, so it means a mismatch of versions.
+//! for that answer. End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation:
+//! both ends are ours, so it means a mismatch of versions.
 
 use crate::control::{Mode, Placement};
 

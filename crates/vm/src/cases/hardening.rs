@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::service::{MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, statistics};
+use super::service::{MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, spare_pid, statistics};
 use crate::guest::Guest;
 use crate::shell::Shell;
 
@@ -17,7 +17,7 @@ pub(super) fn unit(guest: &mut Guest) -> Result<()> {
     ensure!(rated.status == 0, "the unit is too open: {}{}", rated.stdout, rated.stderr);
     let loaded = ensure_loaded(guest)?;
     let daemon = guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)?;
-    for pid in [daemon, engine_pid(guest)?.to_string()] {
+    for pid in [daemon, engine_pid(guest)?.to_string(), spare_pid(guest)?.to_string()] {
         let status = process_status(guest, &pid)?;
         let confined = status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2");
         ensure!(confined, "process {pid} is not confined: {status}");

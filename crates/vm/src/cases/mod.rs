@@ -48,6 +48,8 @@ const SCHEDULING: &[Case] = &[
     case("a CPU leaves and returns", faults::cpu_hotplug),
     case("engine stopped for 12 s", faults::engine_stopped),
     case("engine killed", faults::engine_killed),
+    case("a spare engine takes over", kills::one),
+    case("a spare engine of other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
     case("a sleep", accidents::sleep),
     case("unload", basics::unload),

@@ -11,8 +11,10 @@ use crate::shell::{Output, Shell};
 
 /// The unit that runs the daemon.
 pub const UNIT: &str = "scherzod.service";
-/// The engine's process.
+/// The engine's process: the one that schedules or loads.
 pub const ENGINE: &str = "scherzo-engine";
+/// The process of an engine that waits to be the next one.
+const SPARE: &str = "scherzo-spare";
 /// The setting that loading turns off and unloading restores.
 pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
@@ -157,10 +159,26 @@ pub fn keep_state_in_memory(shell: &mut dyn Shell) -> Result<()> {
     shell.check(&format!("systemctl stop {UNIT}; {mount} && systemctl start {UNIT}"), MOMENT * 6).map(drop)
 }
 
-/// The engine's process id.
+/// The process id of the engine that schedules: the oldest of that name. A spare one is called otherwise, but for the moment
+/// in which it is started.
 pub fn engine_pid(shell: &mut dyn Shell) -> Result<u32> {
-    let text = shell.check(&format!("pidof {ENGINE}"), MOMENT).context("the engine does not run")?;
+    let text = shell.check(&format!("pgrep -xo {ENGINE}"), MOMENT).context("the engine does not run")?;
     text.parse().with_context(|| format!("not one engine: {text}"))
+}
+
+/// The process id of the spare engine, which comes a while after the one that schedules.
+pub fn spare_pid(shell: &mut dyn Shell) -> Result<u32> {
+    let mut text = String::new();
+    wait_until(shell, "a spare engine", MOMENT, |shell| {
+        text = spare_pids(shell)?;
+        Ok(!text.is_empty())
+    })?;
+    text.parse().with_context(|| format!("not one spare engine: {text}"))
+}
+
+/// The process ids of all spare engines.
+pub fn spare_pids(shell: &mut dyn Shell) -> Result<String> {
+    Ok(shell.run(&format!("pgrep -x {SPARE}"), MOMENT)?.stdout.trim().to_owned())
 }
 
 /// Two CPU hogs per CPU, until the guest ends or [`end_load`].

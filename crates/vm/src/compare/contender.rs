@@ -174,7 +174,7 @@ impl Contender {
 fn account(shell: &mut dyn Shell, program: &str) -> Result<Account> {
     let sum = "awk '{ ns += $1 } END { printf \"%.0f\", ns }'";
     let text = shell.check(
-        &format!("pid=$(pidof -s {program}) && echo $(date +%s%N) $(cat /proc/$pid/task/*/schedstat | {sum})"),
+        &format!("pid=$(pgrep -xo {program}) && echo $(date +%s%N) $(cat /proc/$pid/task/*/schedstat | {sum})"),
         MOMENT,
     )?;
     let (at_ns, cpu_ns) = text.split_once(' ').with_context(|| format!("no times of {program}: {text}"))?;
