@@ -13,8 +13,12 @@ use crate::shell::Shell;
 /// All of the service's properties, as one line of JSON.
 const PROPERTIES: &str = "busctl --system --json=short call org.scherzo.Scheduler1 /org/scherzo/Scheduler1 \
                           org.freedesktop.DBus.Properties GetAll s org.scherzo.Scheduler1";
-/// The first byte of the control page's first word is the mode that BPF acts on.
-const CONTROL_PAGE: &str = "bpftool -j map lookup name control key 0 0 0 0";
+/// The first byte of the control page's first word is the mode that BPF acts on. The page of the engine that schedules: a
+/// spare one has another of that name.
+const CONTROL_PAGE: &str =
+    "for id in $(sed -n 's/^map_id:[[:space:]]*//p' /proc/$(pgrep -xo scherzo-engine)/fdinfo/*); do
+        if bpftool map show id $id | grep -q 'name control '; then exec bpftool -j map lookup id $id key 0 0 0 0; fi
+    done; exit 1";
 /// As `scherzo_wire::control` numbers them.
 const MODES: [&str; 3] = ["interactive", "fifo", "low-power"];
 
