@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cases::service::{
     KernelState, MOMENT, UNIT, call_command, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, property,
-    statistic, wait_for_state,
+    statistic, wait_for_calm, wait_for_state,
 };
 use crate::measure::{Figures, Meter};
 use crate::shell::Shell;
@@ -76,6 +76,7 @@ fn measure_all(shell: &mut dyn Shell) -> Result<Vec<Row>> {
         engine_share: 0.0,
     }];
     let loaded = ensure_loaded(shell)?;
+    wait_for_calm(shell)?;
     for mode in ["interactive", "fifo", "low-power"] {
         for preemption in [false, true] {
             type_in(shell, &call_command("SetMode", &format!("s {mode}")))?;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::service::{
     call, call_command, change_modes_command, ensure_loaded, ensure_undisturbed, ensure_unloaded, keep_state_in_memory,
+    wait_for_calm,
 };
 use crate::guest::Guest;
 use crate::measure::{Figures, Meter};
@@ -30,6 +31,7 @@ const NR_ROUNDS: usize = 3;
 pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     keep_state_in_memory(guest)?;
     ensure_loaded(guest)?;
+    wait_for_calm(guest)?;
     switching_ms(guest)?;
     let meter = Meter::calibrate(guest, PROBE_SECONDS)?;
     let (mut default, mut ours) = (Vec::new(), Vec::new());
@@ -39,6 +41,7 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
         default.push(meter.measure(guest)?);
         loading = loading.max(elapsed_ms(guest, &call_command("SetEnabled", "b true"))?);
         let loaded = ensure_loaded(guest)?;
+        wait_for_calm(guest)?;
         call(guest, "SetMode", "s interactive")?;
         call(guest, "SetPreemption", "b true")?;
         ours.push(meter.measure(guest)?);

@@ -176,6 +176,15 @@ pub fn spare_pid(shell: &mut dyn Shell) -> Result<u32> {
     text.parse().with_context(|| format!("not one spare engine: {text}"))
 }
 
+/// Waits until a spare engine, if one is kept, has prepared itself: once after loading that takes as much CPU time as
+/// loading does, which is not what the scheduler costs while it runs.
+pub fn wait_for_calm(shell: &mut dyn Shell) -> Result<()> {
+    let spent = "cut -d' ' -f1 /proc/$pid/schedstat";
+    let unchanged = format!("pid=$(pgrep -x {SPARE}) || exit 0; before=$({spent}); sleep 1; [ $before = $({spent}) ]");
+    shell.check("sleep 1", MOMENT)?;
+    wait_until(shell, "the spare engine is prepared", MOMENT, |shell| Ok(shell.run(&unchanged, MOMENT)?.status == 0))
+}
+
 /// The process ids of all spare engines.
 pub fn spare_pids(shell: &mut dyn Shell) -> Result<String> {
     Ok(shell.run(&format!("pgrep -x {SPARE}"), MOMENT)?.stdout.trim().to_owned())

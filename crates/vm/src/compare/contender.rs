@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::Load;
 use crate::cases::service::{
-    self, ENGINE, KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, wait_until,
+    self, ENGINE, KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, wait_for_calm,
+    wait_until,
 };
 use crate::peer::RUSTLAND;
 use crate::shell::Shell;
@@ -97,6 +98,7 @@ impl Contender {
             }
             Self::Scherzo | Self::LowPower => {
                 ensure_loaded(shell)?;
+                wait_for_calm(shell)?;
                 let mode = if self == Self::LowPower { "low-power" } else { "interactive" };
                 call(shell, "SetMode", &format!("s {mode}"))?;
                 call(shell, "SetPreemption", "b true").map(drop)
