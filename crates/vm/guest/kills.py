@@ -3,9 +3,9 @@
     kills.py TIMES SEED
 
 There is a pause before each kill that a spare engine can be prepared in. One time in ten the next engine is killed as well,
-while it starts: it may be the spare one, which then leaves none, or one that is not prepared yet. Prints a line for each recovery: how many engines were
-killed, how long it took from the last kill until the service said `running` again, and how much of that the engine says
-it has spent on loading, in ms. The kernel must agree each time.
+while it starts: it may be the spare one, which then leaves none, or one that is not prepared yet. Prints a line for
+each recovery: how many engines were killed, how long it took from the last kill until the service said `running`
+again, and how much of that the engine says it has spent on loading, in ms. The kernel must agree each time.
 """
 
 import os

@@ -46,6 +46,7 @@ pub(super) fn soak(guest: &mut Guest) -> Result<()> {
 /// An hour of everything, in turns of a minute, while the mode changes every second.
 pub(super) fn hour(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
+    // More than there is time for: they end when told to.
     let modes = guest.spawn(&change_modes_command(10 * NR_MINUTES * 60, Duration::from_secs(1)))?;
     for (minute, storm) in (1..=NR_MINUTES).zip(TURNS.iter().cycle()) {
         guest.check(&format!("stress-ng {storm} --timeout 60s --quiet"), Duration::from_mins(5))?;
