@@ -43,18 +43,48 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
 	count(counter);
 }
 
+/* The first in a queue was due a good while before a task with this key. */
+static __always_inline bool was_due_before(u64 queue, u64 key_ns)
+{
+	u64 head_ns = 0;
+
+	return head_key(queue, &head_ns) && signed_delta(key_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
+}
+
+/*
+ * Somebody should have this CPU before the task, which is to get it without anybody looking at the queues. Who is due a
+ * moment before does not count: otherwise a single task in the queue would send all message passing through the queue, each
+ * task waiting for the next.
+ */
+VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	u64 key_ns = 0, now = scx_bpf_now();
+	u32 llc = cpu_llc(cpu);
+	struct task_ctx *tctx;
+
+	if (READ_ONCE(engine_waits) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || nr_queued(QUEUE_FIFO, llc) ||
+	    (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now)))
+		return true;
+	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
+		return false;
+	tctx = task_ctx(p);
+	/* Without a judgement it comes after everybody. */
+	if (!tctx || !judged_key(task_slot(tctx), now, &key_ns))
+		key_ns = now + KEY_REACH_NS;
+	return was_due_before(QUEUE_ID(QUEUE_INTERACTIVE, llc), key_ns) ||
+	       was_due_before(QUEUE_ID(QUEUE_CPU, cpu), key_ns);
+}
+
 /*
  * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
- * a queue. Only while nothing else is due there, and with a short leash in case the waker goes on: many say so and do not.
+ * a queue. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
  */
 VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO ||
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || nr_queued(QUEUE_INTERACTIVE, cpu_llc(cpu)) ||
-	    nr_queued(QUEUE_FIFO, cpu_llc(cpu)))
+	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu))
 		return false;
 	if (waker->scx.slice > SYNC_LEASH_NS)
 		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);

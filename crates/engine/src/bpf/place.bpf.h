@@ -68,6 +68,17 @@ static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 	return claim && __sync_val_compare_and_swap(&cpuc->claim, claim, 0) == claim;
 }
 
+/*
+ * Where all run interactive work, wake-ups would look at the same CPUs in vain again and again: one look does until batch
+ * work starts there anew. Both sides write before they read, in full order, so whoever starts meanwhile is not missed.
+ */
+static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claimable, u64 bit)
+{
+	__sync_fetch_and_and(claimable, ~bit);
+	if (cpuc && READ_ONCE(cpuc->claim))
+		__sync_fetch_and_or(claimable, bit);
+}
+
 /* The CPU of the task's domain with the latest deadline among a sample of those that run batch work; -1 if none. */
 VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 {
@@ -80,7 +91,8 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 	if (!domain)
 		return -1;
 	bpf_for(word, 0, NR_CPU_WORDS) {
-		u64 bits = READ_ONCE(domain->claimable[word & (NR_CPU_WORDS - 1)]);
+		u64 *claimable = &domain->claimable[word & (NR_CPU_WORDS - 1)];
+		u64 bits = READ_ONCE(*claimable);
 
 		bpf_for(sample, 0, NR_CLAIM_SAMPLES) {
 			struct cpu_ctx *cpuc;
@@ -90,9 +102,11 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 			if (!bits)
 				break;
 			cpu = word * 64 + ctzll(bits);
-			bits &= bits - 1;
 			cpuc = cpu_ctx(cpu);
 			claim = cpuc ? READ_ONCE(cpuc->claim) : 0;
+			if (!claim)
+				look_no_further_at(cpuc, claimable, bits & -bits);
+			bits &= bits - 1;
 			if (!claim || !may_run_on(p, cpu))
 				continue;
 			if (best < 0 || time_after(claim, latest)) {
@@ -137,8 +151,7 @@ static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key
 	u32 word = (u32)cpu / 64;
 	u64 bit = 1ULL << (cpu & 63);
 
-	WRITE_ONCE(cpuc->claim, key_ns | 1);
-	/* The bit stays set until the CPU goes offline: a claim of 0 says enough, and the line stays shared. */
+	__sync_lock_test_and_set(&cpuc->claim, key_ns | 1);
 	if (domain && word < NR_CPU_WORDS && !(READ_ONCE(domain->claimable[word]) & bit))
 		__sync_fetch_and_or(&domain->claimable[word], bit);
 }
@@ -324,9 +337,26 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 #define KEY_REACH_NS (10000 * NSEC_PER_MSEC)
 
 /*
- * Queues an interactive task that was woken as user space judged it a moment ago: the same distance from its arrival to
- * its key, the same slice. False if there is no such judgement.
+ * The key of an interactive task that was woken now, as user space judged it a moment ago: the same distance from its
+ * arrival to its key. False if there is no such judgement.
  */
+VERIFIED_ONCE int judged_key(const struct scherzo_slot *slot, u64 now, u64 *key_ns)
+{
+	u64 judged_ns;
+	s64 ahead_ns;
+
+	if (!slot || !key_ns || READ_ONCE(slot->klass) != SCHERZO_CLASS_INTERACTIVE)
+		return false;
+	judged_ns = READ_ONCE(slot->judged_ns);
+	ahead_ns = signed_delta(READ_ONCE(slot->key_ns), judged_ns);
+	if (time_delta(now, judged_ns) > (s64)JUDGEMENT_LASTS_NS || ahead_ns > (s64)KEY_REACH_NS ||
+	    ahead_ns < -(s64)KEY_REACH_NS)
+		return false;
+	*key_ns = now + ahead_ns;
+	return true;
+}
+
+/* Queues an interactive task that was woken by that key. False if it has none. */
 VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -334,25 +364,21 @@ VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits,
 	struct control_word word = word_of(bits);
 	u64 now = scx_bpf_now();
 	u32 llc = target_llc(p, word, SCHERZO_CLASS_INTERACTIVE), kind;
-	u64 judged_ns, slice_ns;
-	s64 ahead_ns;
+	u64 slice_ns, key_ns = 0;
 
-	if (!slot || READ_ONCE(slot->klass) != SCHERZO_CLASS_INTERACTIVE)
+	if (!slot || !judged_key(slot, now, &key_ns))
 		return false;
-	judged_ns = READ_ONCE(slot->judged_ns);
-	ahead_ns = signed_delta(READ_ONCE(slot->key_ns), judged_ns);
 	slice_ns = READ_ONCE(slot->slice_ns);
-	if (time_delta(now, judged_ns) > (s64)JUDGEMENT_LASTS_NS || !slice_ns || slice_ns > SLICE_MAX_NS ||
-	    ahead_ns > (s64)KEY_REACH_NS || ahead_ns < -(s64)KEY_REACH_NS)
+	if (!slice_ns || slice_ns > SLICE_MAX_NS)
 		return false;
 
 	count(SCHERZO_CNT_AS_JUDGED);
 	if (is_pinned(p)) {
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, now + ahead_ns, enq_flags);
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
 		return true;
 	}
 	kind = word.order == SCHERZO_ORDER_FIFO ? QUEUE_FIFO : QUEUE_INTERACTIVE;
-	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, now + ahead_ns, enq_flags);
+	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
 	kick_idle_for(p, bits, SCHERZO_CLASS_INTERACTIVE);
 	return true;
 }

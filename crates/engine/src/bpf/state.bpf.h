@@ -15,6 +15,8 @@
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
+/* How much later than the first in the queue the task it wakes may be due and still go first. */
+#define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
 
 /* Priorities below this belong to higher scheduling classes. */
 #ifndef MAX_RT_PRIO
