@@ -70,7 +70,8 @@ static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 
 /*
  * Where all run interactive work, wake-ups would look at the same CPUs in vain again and again: one look does until batch
- * work starts there anew. Both sides write before they read, in full order, so whoever starts meanwhile is not missed.
+ * work starts there anew. Both sides write before they read, so that whoever starts meanwhile is not missed. Where a plain
+ * atomic does not order (arm64) it may be, until batch work next starts there.
  */
 static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claimable, u64 bit)
 {

@@ -178,7 +178,7 @@ struct {
 #define NR_CPU_WORDS 16 /* of 64 CPUs */
 
 struct llc_ctx {
-	u64 claimable[NR_CPU_WORDS]; /* CPUs that have run batch work since they came online: where to look for claims */
+	u64 claimable[NR_CPU_WORDS]; /* CPUs that may run batch work: where to look for claims */
 	/* Tasks in each of the domain's queues, see queue_count(). */
 	s32 nr_interactive CACHELINE;
 	s32 nr_batch;
