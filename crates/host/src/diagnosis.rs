@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::btf::{self, Btf};
+use crate::btf;
 use crate::{Phase, Root, SchedExt, compact_unevictable, kernel};
 
 /// How much a finding matters.
@@ -170,17 +170,17 @@ fn type_information(root: &Root) -> Finding {
              CONFIG_DEBUG_INFO_BTF.",
         ))
         .with("error", error.to_string()),
-        Ok(Btf::Damaged) => problem(gettext_noop(
+        Ok(None) => problem(gettext_noop(
             "The kernel's type information (BTF) is damaged. Start a kernel built with CONFIG_DEBUG_INFO_BTF.",
         )),
-        Ok(Btf::Sound) => {
+        Ok(Some(types)) if types.malformed_kfuncs.is_empty() => {
             Finding::new(ID, Severity::Good, gettext_noop("The kernel's type information (BTF) is sound."))
         }
-        Ok(Btf::Malformed(names)) => problem(gettext_noop(
+        Ok(Some(types)) => problem(gettext_noop(
             "The kernel's type information (BTF) is malformed, so that no scheduler can be loaded: it shows a hidden \
              argument of {functions}. The kernel was built with pahole older than 1.26. Start another build.",
         ))
-        .with("functions", names.join(", ")),
+        .with("functions", types.malformed_kfuncs.join(", ")),
     }
 }
 

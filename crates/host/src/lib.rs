@@ -1,4 +1,4 @@
-//! What the host says about itself: readers of `/sys` and `/proc`.
+//! What the host says about itself: readers of `/sys` and `/proc`; and the little that is changed there.
 //!
 //! Every reader takes a [`Root`], so that tests and the simulation put a directory of their own in place of `/`.
 //! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
@@ -8,17 +8,19 @@ mod diagnosis;
 mod error;
 mod kernel;
 mod process;
+mod rcu;
 mod root;
 mod sched_ext;
 mod stat;
 mod sysctl;
 mod topology;
 
-pub use btf::{malformed_kfuncs, quote_names};
+pub use btf::{KernelTypes, kernel_types, malformed_kfuncs, quote_names};
 pub use diagnosis::{Finding, Severity, diagnose, diagnose_self};
 pub use error::Error;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};
+pub use rcu::{KernelThread, Policy, rcu_thread, set_policy};
 pub use root::Root;
 pub use sched_ext::{Phase, SchedExt};
 pub use stat::idle_ns;

@@ -21,12 +21,16 @@ pub fn process_stats(root: &Root, pid: u32) -> Result<ProcessStats, Error> {
     parse(&text).ok_or_else(|| root.unexpected(&file, &text, "the statistics of a process"))
 }
 
-/// Field numbers as in proc(5), counted from 1.
-fn parse(text: &str) -> Option<ProcessStats> {
+/// The numbers in `/proc/PID/stat`, from the fourth on, by their place as in proc(5), counted from 1.
+pub(crate) fn numbers(text: &str) -> Option<impl Fn(usize) -> Option<u64>> {
     // The second field is the command in parentheses and may itself hold both spaces and parentheses.
     let (_, after_command) = text.rsplit_once(')')?;
     let fields: Vec<&str> = after_command.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(move |place: usize| fields.get(place - 3)?.parse().ok())
+}
+
+fn parse(text: &str) -> Option<ProcessStats> {
+    let field = numbers(text)?;
     Some(ProcessStats {
         nr_minor_faults: field(10)?,
         nr_major_faults: field(12)?,
