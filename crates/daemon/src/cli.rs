@@ -19,11 +19,12 @@ use crate::authorize::Polkit;
 use crate::bus::Service;
 use crate::engine::Engine;
 use crate::engine::real::{Real, installed_path};
-use crate::engine::simulated::{Simulated, Tree};
+use crate::engine::simulated::{self, Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
 use crate::power;
 use crate::profile;
+use crate::rcu;
 use crate::session;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
@@ -85,7 +86,8 @@ async fn serve_really() -> anyhow::Result<ExitCode> {
     follow_uevents(inputs.clone());
     let path = installed_path().context("cannot find out where this program is installed")?;
     let engine = Real::new(path, inputs.clone());
-    serve(Parts { root: Root::default(), engine, bus, inputs }, inbox, Polkit { trusted_uid: Some(0) }).await
+    let parts = Parts { root: Root::default(), set_policy: rcu::set_policy, engine, bus, inputs };
+    serve(parts, inbox, Polkit { trusted_uid: Some(0) }).await
 }
 
 async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
@@ -104,7 +106,7 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
     let own_uid = rustix::process::geteuid().as_raw();
     let authorizer = Polkit { trusted_uid: (!options.simulate_polkit).then_some(own_uid) };
     info!("simulating: nothing on this machine is changed");
-    serve(Parts { root, engine, bus, inputs }, inbox, authorizer).await
+    serve(Parts { root, set_policy: simulated::set_policy, engine, bus, inputs }, inbox, authorizer).await
 }
 
 /// Serves on the bus of `parts` until told to end, and returns the exit code.

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use scherzo_api::types::Reason;
-use scherzo_host::{Phase, Root, SchedExt};
+use scherzo_host::{KernelTypes, Phase, Root, SchedExt};
 
 use crate::core::{Fault, Kernel};
 use crate::readiness::Watched;
@@ -23,12 +23,15 @@ pub fn read(root: &Root) -> Result<Kernel, scherzo_host::Error> {
 
 /// Why no scheduler can be loaded into a kernel that has sched_ext, if files tell. That stays so until another one starts.
 #[must_use]
-pub fn unfit(root: &Root, kernel: &Kernel) -> Option<Fault> {
-    if *kernel == Kernel::Missing {
-        return None;
-    }
-    let malformed = scherzo_host::malformed_kfuncs(root);
-    (!malformed.is_empty()).then(|| Fault::with_text(Reason::MalformedBtf, scherzo_host::quote_names(&malformed)))
+pub fn unfit(types: &KernelTypes) -> Option<Fault> {
+    let malformed = &types.malformed_kfuncs;
+    (!malformed.is_empty()).then(|| Fault::with_text(Reason::MalformedBtf, scherzo_host::quote_names(malformed)))
+}
+
+/// What the types of a kernel that has sched_ext tell; nothing of others.
+#[must_use]
+pub fn types(root: &Root, kernel: &Kernel) -> KernelTypes {
+    if *kernel == Kernel::Missing { KernelTypes::default() } else { scherzo_host::kernel_types(root) }
 }
 
 /// The kernel's own multicast group of uevents; the other one is udev's.

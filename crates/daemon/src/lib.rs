@@ -30,6 +30,7 @@ pub mod kernel;
 pub mod log;
 pub mod power;
 mod profile;
+pub mod rcu;
 mod readiness;
 pub mod sample;
 pub mod session;

@@ -27,6 +27,7 @@ use crate::core::{
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
+use crate::rcu::{Rcu, SetPolicy};
 use crate::sample::{Pages, farewell};
 use crate::settings::{Setting, Value};
 use crate::store::Store;
@@ -119,6 +120,8 @@ pub struct Shell<E> {
 pub struct Parts<E> {
     /// Where the host's files are.
     pub root: Root,
+    /// How the kernel there is told to schedule a thread.
+    pub set_policy: SetPolicy,
     /// The engine.
     pub engine: E,
     /// The connection that clients see.
@@ -130,13 +133,15 @@ pub struct Parts<E> {
 impl<E: Engine> Shell<E> {
     /// Reads what the files and the kernel say, and touches nothing yet. The receiver is for the interface.
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
-        let Parts { root, engine, bus, inputs } = parts;
-        let store = Store::new(root.clone());
-        let (config, boot, kernel) = (read_config(&root), store.boot(), kernel::read(&root)?);
+        let Parts { root, set_policy, engine, bus, inputs } = parts;
+        let kernel = kernel::read(&root)?;
+        let types = kernel::types(&root, &kernel);
+        let store = Store::new(root.clone(), Rcu::new(root.clone(), &types, set_policy));
+        let (config, boot) = (read_config(&root), store.boot());
         let (core, actions) = State::new(Start {
             wish: store.wish(),
             settings: config.settings,
-            unfit: kernel::unfit(&root, &kernel),
+            unfit: kernel::unfit(&types),
             kernel,
             noted: store.has_note(),
             boot,
@@ -339,7 +344,10 @@ impl<E: Engine> Shell<E> {
     fn handle_host(&mut self, action: Action) {
         match action {
             Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
-            Action::NoteSettings => complain("note the settings to restore", self.store.note_settings()),
+            Action::NoteSettings => {
+                let takes_all = !self.config.settings.tunables.fixed.partial;
+                complain("note the settings to restore", self.store.note_settings(takes_all));
+            }
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),
             Action::ForbidCompaction => {
                 complain("turn off compaction of locked memory", self.store.forbid_compaction());

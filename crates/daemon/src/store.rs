@@ -1,4 +1,4 @@
-//! Small files: the wish, how boots went and what was given up on, which survive a reboot, and the note of a setting to
+//! Small files: the wish, how boots went and what was given up on, which survive a reboot, and the note of settings to
 //! restore, which survives the service but not a reboot.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::core::{Boot, Build, Fault, Quarantine, Source, Wish};
+use crate::rcu::Rcu;
 
-/// The files, and the host whose setting the note is about.
-#[derive(Clone, Debug)]
+/// The files, and the host whose settings the note is about.
+#[derive(Debug)]
 pub struct Store {
     root: Root,
+    rcu: Rcu,
     wish_file: PathBuf,
     note_file: PathBuf,
     boots_file: PathBuf,
@@ -65,21 +67,27 @@ enum DetailFile {
     Text(String),
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+/// What loading changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 struct Note {
-    compact_unevictable_allowed: u32,
+    /// As it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compact_unevictable_allowed: Option<u32>,
+    /// RCU's thread was an ordinary one and has been given a real-time priority, or is about to be.
+    #[serde(default)]
+    rcu_thread_raised: bool,
 }
 
 impl Store {
     /// The files where the unit's `StateDirectory=` and `RuntimeDirectory=` put them.
     #[must_use]
-    pub fn new(root: Root) -> Self {
+    pub fn new(root: Root, rcu: Rcu) -> Self {
         let wish_file = root.path("var/lib/scherzo/state.toml");
         let note_file = root.path("run/scherzo/restore.toml");
         let boots_file = root.path("var/lib/scherzo/boots.toml");
         let quarantine_file = root.path("var/lib/scherzo/quarantine.toml");
         let started_file = root.path("run/scherzo/started");
-        Self { root, wish_file, note_file, boots_file, quarantine_file, started_file }
+        Self { root, rcu, wish_file, note_file, boots_file, quarantine_file, started_file }
     }
 
     /// The wish of last time. A file that makes no sense is reported and counts as none.
@@ -165,15 +173,26 @@ impl Store {
         self.note_file.exists()
     }
 
-    /// Notes `vm.compact_unevictable_allowed`, unless a note exists: that one is older, thus nearer to the truth.
-    pub fn note_settings(&self) -> io::Result<()> {
-        if self.has_note() {
-            return Ok(());
+    /// Notes `vm.compact_unevictable_allowed`, and RCU's thread if the scheduler is to take all tasks, which is then given a
+    /// real-time priority where that is needed. What is noted already stays: it is older, thus nearer to the truth.
+    ///
+    /// Nothing is changed that could not be noted: if the service is killed, the next one would not know.
+    pub fn note_settings(&self, takes_all: bool) -> io::Result<()> {
+        let noted = read::<Note>(&self.note_file).map_err(io::Error::other)?.unwrap_or_default();
+        let mut note = noted;
+        if noted.compact_unevictable_allowed.is_none() {
+            note.compact_unevictable_allowed =
+                scherzo_host::compact_unevictable(&self.root).map_err(io::Error::other)?;
         }
-        match scherzo_host::compact_unevictable(&self.root).map_err(io::Error::other)? {
-            Some(value) => replace(&self.note_file, &Note { compact_unevictable_allowed: value }),
-            None => Ok(()),
+        let thread = if takes_all { self.rcu.find_to_raise() } else { None };
+        note.rcu_thread_raised |= thread.is_some();
+        if note != noted {
+            replace(&self.note_file, &note)?;
         }
+        if let Some(thread) = thread {
+            self.rcu.raise(thread);
+        }
+        Ok(())
     }
 
     /// Whether the kernel may move locked memory about. A setting that cannot be read counts as off: loading has failed
@@ -203,12 +222,21 @@ impl Store {
                 return Err(io::Error::other(problem));
             }
         };
-        let noted = note.compact_unevictable_allowed;
+        // Neither waits for the other to succeed.
+        let lowered = if note.rcu_thread_raised { self.rcu.lower() } else { Ok(()) };
+        if let Some(noted) = note.compact_unevictable_allowed {
+            self.restore_compaction(noted)?;
+        }
+        lowered?;
+        fs::remove_file(&self.note_file)
+    }
+
+    fn restore_compaction(&self, noted: u32) -> io::Result<()> {
         if scherzo_host::compact_unevictable(&self.root).map_err(io::Error::other)? != Some(noted) {
             scherzo_host::set_compact_unevictable(&self.root, noted).map_err(io::Error::other)?;
             info!("restored vm.compact_unevictable_allowed to {noted}, which the engine had left changed");
         }
-        fs::remove_file(&self.note_file)
+        Ok(())
     }
 }
 
@@ -283,16 +311,28 @@ pub(crate) fn replace_text(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::simulated::{self, Tree};
     use scherzo_api::types::Mode;
+    use scherzo_host::{KernelTypes, Policy, rcu_thread};
 
     const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
 
     fn store() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::new(Root::new(dir.path()));
-        fs::create_dir_all(dir.path().join(SYSCTL).parent().unwrap()).unwrap();
-        fs::write(dir.path().join(SYSCTL), "1\n").unwrap();
+        let root = Root::new(dir.path());
+        Tree::plant(root.clone()).unwrap();
+        let store = reopen(&root);
         (dir, store)
+    }
+
+    /// As a service does that starts.
+    fn reopen(root: &Root) -> Store {
+        let types = KernelTypes { has_ext_server: Some(false), ..KernelTypes::default() };
+        Store::new(root.clone(), Rcu::new(root.clone(), &types, simulated::set_policy))
+    }
+
+    fn is_raised(store: &Store) -> bool {
+        matches!(rcu_thread(&store.root).unwrap().unwrap().policy, Policy::Fifo(99))
     }
 
     #[test]
@@ -366,9 +406,9 @@ mod tests {
     #[test]
     fn the_first_note_counts() {
         let (dir, store) = store();
-        store.note_settings().unwrap();
+        store.note_settings(true).unwrap();
         fs::write(dir.path().join(SYSCTL), "0\n").unwrap();
-        store.note_settings().unwrap();
+        store.note_settings(true).unwrap();
         store.restore_settings().unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(SYSCTL)).unwrap(), "1");
         assert!(!store.has_note());
@@ -376,9 +416,55 @@ mod tests {
     }
 
     #[test]
+    fn the_next_service_knows_what_a_killed_one_has_raised() {
+        let (_dir, store) = store();
+        assert!(!is_raised(&store));
+        store.note_settings(true).unwrap();
+        assert!(is_raised(&store));
+        let next = reopen(&store.root);
+        assert!(next.has_note());
+        next.note_settings(true).unwrap();
+        next.restore_settings().unwrap();
+        assert!(!is_raised(&next) && !next.has_note());
+    }
+
+    #[test]
+    fn a_priority_that_is_not_ours_stays() {
+        let (_dir, store) = store();
+        simulated::set_policy(&store.root, simulated::RCU_THREAD, Policy::Fifo(99)).unwrap();
+        store.note_settings(true).unwrap();
+        store.restore_settings().unwrap();
+        assert!(is_raised(&store), "whoever started the kernel has chosen the same");
+    }
+
+    #[test]
+    fn a_scheduler_of_some_tasks_leaves_rcu_alone() {
+        let (_dir, store) = store();
+        store.note_settings(false).unwrap();
+        assert!(store.has_note() && !is_raised(&store));
+    }
+
+    #[test]
+    fn notes_of_an_earlier_version_are_understood() {
+        let (dir, store) = store();
+        fs::create_dir_all(store.note_file.parent().unwrap()).unwrap();
+        fs::write(&store.note_file, "compact_unevictable_allowed = 0\n").unwrap();
+        store.restore_settings().unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(SYSCTL)).unwrap(), "0");
+    }
+
+    #[test]
+    fn what_cannot_be_noted_is_not_changed() {
+        let (_dir, store) = store();
+        fs::create_dir_all(&store.note_file).unwrap();
+        assert!(store.note_settings(true).is_err());
+        assert!(!is_raised(&store));
+    }
+
+    #[test]
     fn a_broken_note_does_not_stay() {
         let (_dir, store) = store();
-        store.note_settings().unwrap();
+        store.note_settings(true).unwrap();
         fs::write(&store.note_file, "?").unwrap();
         assert!(store.restore_settings().is_err());
         assert!(!store.has_note());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scherzo_daemon::authorize::Polkit;
 use scherzo_daemon::cli::serve;
-use scherzo_daemon::engine::simulated::{Simulated, Tree};
+use scherzo_daemon::engine::simulated::{self, Simulated, Tree};
 use scherzo_daemon::shell::{NR_INPUTS, Parts};
 use scherzo_host::Root;
 use scherzo_test_bus::PrivateBus;
@@ -28,7 +28,7 @@ impl Bus {
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
         let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
         let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
-        let parts = Parts { root: self.root(), engine, bus, inputs };
+        let parts = Parts { root: self.root(), set_policy: simulated::set_policy, engine, bus, inputs };
         tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
         while self.ctl(&["status"]).await.code == 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use scherzo_host::Root;
+use scherzo_host::{Policy, Root};
 use scherzo_wire::control::{ControlWord, Mode};
 use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats};
 use scherzo_wire::message::{ExitKind, FailKind, ToEngine};
@@ -28,6 +28,8 @@ use crate::shell::Input;
 
 const OPS: &str = "scherzo_simulated";
 const NR_CPUS: u32 = 4;
+/// RCU's grace-period thread.
+pub const RCU_THREAD: u32 = 17;
 /// What a real load takes on an ordinary machine.
 const LOAD_TIME: Duration = Duration::from_millis(40);
 const BEAT: Duration = Duration::from_millis(100);
@@ -50,6 +52,7 @@ impl Tree {
         tree.write("proc/sys/kernel/osrelease", "6.18.0-simulated\n")?;
         tree.write("proc/sys/vm/compact_unevictable_allowed", "1\n")?;
         tree.write("proc/stat", "cpu  1 0 1 100 0 0 0 0 0 0\n")?;
+        set_policy(&tree.0, RCU_THREAD, Policy::Normal)?;
         for (name, value) in
             [("state", "disabled\n"), ("enable_seq", "0\n"), ("switch_all", "0\n"), ("nr_rejected", "0\n")]
         {
@@ -99,6 +102,20 @@ impl Tree {
         fs::write(&new, text)?;
         fs::rename(new, path)
     }
+}
+
+/// Shows RCU's thread, the only one that the pretended kernel has, as scheduled so.
+pub fn set_policy(root: &Root, thread: u32, policy: Policy) -> io::Result<()> {
+    let (policy, priority) = match policy {
+        Policy::Normal => (0, 0),
+        Policy::Fifo(priority) => (1, priority),
+        Policy::Other => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let unused = "0 ".repeat(35);
+    Tree(root.clone()).write(
+        &format!("proc/{thread}/stat"),
+        &format!("{thread} (rcu_preempt) I 2 {unused}{priority} {policy} 0 0 0 0 0 0 0 0 0 0 0\n"),
+    )
 }
 
 /// Pretends to start engine processes.

@@ -6,12 +6,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
+use scherzo_host::Policy;
 use tokio::time::timeout;
 use zbus::OwnedVariant;
 
 use crate::support::{Client, PATIENCE, Stage, eventually, read};
 
 const MALFORMED_BTF: &[u8] = include_bytes!("../../../host/testdata/malformed.btf");
+const BTF_WITHOUT_EXT_SERVER: &[u8] = include_bytes!("../../../host/testdata/no_ext_server.btf");
 const QUARANTINE: &str = "var/lib/scherzo/quarantine.toml";
 const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
 
@@ -126,6 +128,32 @@ async fn a_killed_daemon_leaves_a_note_that_the_next_one_heeds() {
     let _daemon = stage.serve(&[]).await;
     eventually("the setting is restored", async || read(stage.file(SYSCTL)) == "1").await;
     client.wait_for_state("running").await;
+}
+
+#[tokio::test]
+async fn rcu_goes_before_real_time_programs_while_it_is_loaded() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.file("sys/kernel/btf")).unwrap();
+    std::fs::write(stage.file("sys/kernel/btf/vmlinux"), BTF_WITHOUT_EXT_SERVER).unwrap();
+    let policy = || scherzo_host::rcu_thread(&stage.root()).unwrap().unwrap().policy;
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    assert_eq!(policy(), Policy::Normal);
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(policy(), Policy::Fifo(99));
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(policy(), Policy::Normal);
+    client.scheduler.set_enabled(true).await.unwrap();
+    daemon.signal(Signal::KILL);
+    daemon.end();
+    stage.tree().unload().unwrap();
+    assert_eq!(policy(), Policy::Fifo(99), "killed, the service cannot put it back");
+
+    let daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    assert_eq!(policy(), Policy::Normal, "the next one knows");
 }
 
 #[tokio::test]

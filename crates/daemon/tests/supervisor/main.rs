@@ -16,6 +16,7 @@ use scherzo_api::stats::Stats;
 use scherzo_daemon::authorize::Polkit;
 use scherzo_daemon::cli::serve;
 use scherzo_daemon::engine::real::Real;
+use scherzo_daemon::engine::simulated;
 use scherzo_daemon::shell::{NR_INPUTS, Parts};
 use support::{Client, PATIENCE, Stage, eventually, read};
 use tokio::sync::mpsc;
@@ -39,7 +40,8 @@ impl Supervised {
 
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
         let engine = Real::new(engine_path, inputs.clone());
-        let parts = Parts { root: stage.root(), engine, bus: stage.connect().await, inputs };
+        let bus = stage.connect().await;
+        let parts = Parts { root: stage.root(), set_policy: simulated::set_policy, engine, bus, inputs };
         let own_uid = rustix::process::geteuid().as_raw();
         tokio::spawn(async move {
             serve(parts, inbox, Polkit { trusted_uid: Some(own_uid) }).await.unwrap();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use scherzo_api::SchedulerProxy;
 use scherzo_daemon::authorize::Polkit;
 use scherzo_daemon::cli::serve;
-use scherzo_daemon::engine::simulated::{Simulated, Tree};
+use scherzo_daemon::engine::simulated::{self, Simulated, Tree};
 use scherzo_daemon::shell::{NR_INPUTS, Parts};
 use scherzo_host::Root;
 use scherzo_test_bus::PrivateBus;
@@ -86,7 +86,7 @@ impl Daemon {
                 let bus = Builder::address(address.as_str()).build().await.unwrap();
                 let engine = Simulated::new(Tree::at(at.clone()), inputs.clone());
                 let authorizer = Polkit { trusted_uid: own_uid() };
-                let parts = Parts { root: at, engine, bus, inputs };
+                let parts = Parts { root: at, set_policy: simulated::set_policy, engine, bus, inputs };
                 tokio::select! {
                     _ = serve(parts, inbox, authorizer) => {}
                     _ = ended => {}

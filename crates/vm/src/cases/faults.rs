@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use super::agreement::ensure_agreement;
 use super::service::{
     COMPACTION, ENGINE, MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, kernel, property, wait_for_state, wait_until,
+    ensure_unloaded, kernel, property, rcu_policy, wait_for_state, wait_until,
 };
 use crate::guest::Guest;
 use crate::shell::Shell;
@@ -43,6 +43,7 @@ pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
 pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
     let compaction = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;
+    let rcu = rcu_policy(guest)?;
     ensure_loaded(guest)?;
     call(guest, "SetMode", "s fifo")?;
     let engine = engine_pid(guest)?;
@@ -56,6 +57,8 @@ pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
     let left = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;
     ensure!(left == compaction, "compaction of locked memory was {compaction} and is {left}");
+    let left = rcu_policy(guest)?;
+    ensure!(left == rcu, "RCU's thread was {rcu} and is {left}");
     Ok(())
 }
 

@@ -52,6 +52,7 @@ const SCHEDULING: &[Case] = &[
     case("a spare engine of other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
     case("a sleep", accidents::sleep),
+    case("RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
 ];

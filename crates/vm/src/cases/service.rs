@@ -200,6 +200,12 @@ pub fn end_load(guest: &mut Guest, load: &Job) -> Result<()> {
     guest.kill(load)
 }
 
+/// How the kernel schedules RCU's grace-period thread: class and real-time priority, with one space between.
+pub fn rcu_policy(shell: &mut dyn Shell) -> Result<String> {
+    let columns = shell.check("ps -o cls=,rtprio= -p $(pgrep -x -P 2 'rcu_preempt|rcu_sched')", MOMENT)?;
+    Ok(columns.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 /// Many short programs, one after the other, must come to their end: ordinary tasks are being run.
 pub fn ensure_responsive(shell: &mut dyn Shell) -> Result<()> {
     shell.check("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & wait $!; done", Duration::from_secs(20)).map(drop)

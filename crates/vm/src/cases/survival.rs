@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::service::{
-    ENGINE, MOMENT, call, end_load, ensure_loaded, ensure_responsive, ensure_undisturbed, ensure_unloaded, property,
-    start_load, statistics, wait_for_state, wait_until,
+    ENGINE, MOMENT, call, end_load, ensure_loaded, ensure_responsive, ensure_undisturbed, ensure_unloaded, journal,
+    property, rcu_policy, start_load, statistics, wait_for_state, wait_until,
 };
 use crate::guest::Guest;
 use crate::shell::Shell;
@@ -99,6 +99,31 @@ pub(super) fn too_much_real_time(guest: &mut Guest) -> Result<()> {
     let error = property(guest, "LastError")?;
     ensure!(error.contains("Real-time programs held"), "it does not count as their doing: {error}");
     guest.check("dmesg --clear", MOMENT).map(drop)
+}
+
+/// Where real-time programs could starve RCU, its thread goes before them while the scheduler is loaded, also after the
+/// engine was killed; elsewhere, and afterwards, it is as it was found.
+pub(super) fn rcu_thread(guest: &mut Guest) -> Result<()> {
+    ensure_unloaded(guest)?;
+    let found = rcu_policy(guest)?;
+    ensure!(found == "TS -", "without the scheduler RCU's thread is {found}");
+    let expected = if has_deadline_server(guest)? { "TS -" } else { "FF 99" };
+    let loaded = ensure_loaded(guest)?;
+    ensure_rcu_policy(guest, expected, "loaded")?;
+    guest.check(&format!("pkill -KILL -x {ENGINE}"), MOMENT)?;
+    wait_until(guest, "another engine has loaded", MOMENT * 3, |shell| {
+        Ok(super::service::kernel(shell)?.enable_seq > loaded.enable_seq)
+    })?;
+    wait_for_state(guest, "running", MOMENT)?;
+    ensure_rcu_policy(guest, expected, "loaded again")?;
+    ensure_unloaded(guest)?;
+    ensure_rcu_policy(guest, &found, "unloaded")
+}
+
+fn ensure_rcu_policy(guest: &mut Guest, expected: &str, when: &str) -> Result<()> {
+    let policy = rcu_policy(guest)?;
+    ensure!(policy == expected, "{when}, RCU's thread is {policy}, not {expected}{}", journal(guest));
+    Ok(())
 }
 
 /// Kernels from 7.0 give tasks of sched_ext a share of each CPU, whatever real-time tasks do.
