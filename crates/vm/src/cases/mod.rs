@@ -16,6 +16,7 @@ mod people;
 mod power;
 mod readme;
 pub mod service;
+mod sharing;
 mod storms;
 mod survival;
 mod topology;
@@ -52,6 +53,7 @@ const SCHEDULING: &[Case] = &[
     case("a spare engine of other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
     case("a sleep", accidents::sleep),
+    case("hogs beside message passing", sharing::hogs_beside_message_passing),
     case("RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
