@@ -18,8 +18,12 @@
 #define SCHERZO_CUSTODY_BPF_H
 
 #define WARDEN_PERIOD_NS (50 * NSEC_PER_MSEC)
-/* Records that a parked engine may find together: while tasks wait for the answer, and when they are but news. */
+/*
+ * How long a record may wait for a parked engine, which then finds many together: while a task waits for the answer; while
+ * it was displaced, and will most likely go on without; and when nobody waits.
+ */
 #define BATCHING_NS (8 * NSEC_PER_MSEC)
+#define DISPLACED_NS (16 * NSEC_PER_MSEC)
 #define NEWS_NS (40 * NSEC_PER_MSEC)
 /* Some forty records: read and answered in tens of microseconds. */
 #define RING_NEARLY_EMPTY_BYTES 4096
@@ -87,7 +91,7 @@ static void wake_engine(void)
 	/* No room, or the ring's lock is not to be had here: the next occasion will do, since the backlog is still noted. */
 	if (!bell)
 		return;
-	WRITE_ONCE(unread_since_ns, 0);
+	WRITE_ONCE(engine_due_ns, 0);
 	bpf_ringbuf_discard(bell, BPF_RB_FORCE_WAKEUP);
 	count(SCHERZO_CNT_WAKE_ENGINE);
 }
@@ -103,16 +107,15 @@ static __always_inline struct scherzo_facts *reserve_facts(void)
 /* Wakes a parked engine for records that have waited long enough, or at once if a CPU has nothing to run but these. */
 static __always_inline void wake_engine_for_backlog(const struct scherzo_control *page, u64 now, bool starved)
 {
-	u64 since = READ_ONCE(unread_since_ns);
-	s64 patience_ns;
+	u64 due_ns = READ_ONCE(engine_due_ns);
 
-	if (!since || !READ_ONCE(page->parked))
+	if (!due_ns || !READ_ONCE(page->parked))
 		return;
 	if (READ_ONCE(page->nr_custody) <= 0)
-		patience_ns = NEWS_NS;
-	else
-		patience_ns = starved ? 0 : BATCHING_NS;
-	if (time_delta(now, since) >= patience_ns)
+		due_ns += NEWS_NS - BATCHING_NS;
+	else if (starved)
+		due_ns = now;
+	if (signed_delta(now, due_ns) >= 0)
 		wake_engine();
 }
 
@@ -178,13 +181,15 @@ static __always_inline void give_away(struct custody *custody, struct scherzo_co
  * After a record has been submitted. The submission is a full barrier, which pairs with the engine's: it says that it
  * parks and then looks at the ring once more. If it is not parked here, it will see the record by itself.
  */
-static __always_inline void announce_record(const struct scherzo_control *page, u64 now, bool urgent)
+static __always_inline void announce_record(const struct scherzo_control *page, u64 due_ns, bool urgent)
 {
+	u64 before_ns = READ_ONCE(engine_due_ns);
+
 	if (!READ_ONCE(page->parked))
 		return;
 	/* Noted first: if the bell finds no room, the next occasion rings again. */
-	if (!READ_ONCE(unread_since_ns))
-		WRITE_ONCE(unread_since_ns, now);
+	if (!before_ns || signed_delta(before_ns, due_ns) > 0)
+		WRITE_ONCE(engine_due_ns, due_ns);
 	if (urgent)
 		wake_engine();
 }
@@ -243,7 +248,7 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	count(SCHERZO_CNT_HANDED);
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count(SCHERZO_CNT_HANDED_BATCH);
-	announce_record(page, now, urgent);
+	announce_record(page, now + (displaced ? DISPLACED_NS : BATCHING_NS), urgent);
 	wake_engine_for_backlog(page, now, false);
 	return true;
 }

@@ -214,6 +214,13 @@ VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 	       signed_delta(now, key_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
 }
 
+/* Somebody should have a CPU of this domain before whoever is to get it without anybody looking at the queues. */
+static __always_inline bool others_are_due(u32 llc, u64 now)
+{
+	return READ_ONCE(engine_waits) || nr_queued(QUEUE_FIFO, llc) ||
+	       (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now));
+}
+
 /*
  * Interactive work first, batch work when there is none. Batch work that is late goes before it every other time, and
  * then even on a CPU that low-power would rather have asleep: nothing starves, whatever its affinity.
@@ -305,40 +312,58 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Nothing is queued, but user space still holds the task that this CPU ran before: it was put aside for somebody who is
- * gone again. There is nothing to choose from, so it goes on where it left off, and its judgement comes in time for the
- * next occasion.
+ * User space still holds the task that this CPU ran before: it was put aside for somebody who is gone again. With part of its
+ * slice left it goes on, before others of its kind: its cache is warm here, and taking turns each time that somebody wakes up
+ * would cost throughput and be nobody's gain. Otherwise it does if nothing is queued, as there is nothing to choose from.
+ * Either way its judgement comes in time for the next occasion.
  */
-VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits)
+VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits, bool with_slice_left)
 {
 	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	struct custody *custody;
 	struct task_struct *p;
+	struct task_ctx *tctx;
 	bool reclaimed = false;
+	u64 owned, slice_ns;
 	u32 index;
-	u64 owned;
 
-	if (!page || !cpuc || !cpuc->displaced)
+	if (!page || !cpuc || !cpuc->displaced || !scx_bpf_dispatch_nr_slots())
 		return false;
 	index = cpuc->displaced - 1;
 	custody = slot_custody(index);
-	cpuc->displaced = 0;
-	if (!custody)
-		return false;
-	owned = READ_ONCE(custody->word);
-	if (!(owned & CUSTODY_OWNED) || !scx_bpf_dispatch_nr_slots())
-		return false;
-	p = bpf_task_from_pid(custody->pid);
+	owned = custody ? READ_ONCE(custody->word) : 0;
+	p = custody && owned & CUSTODY_OWNED ? bpf_task_from_pid(custody->pid) : NULL;
+	if (!p || !with_slice_left)
+		cpuc->displaced = 0;
 	if (!p)
 		return false;
-	if (may_run_on(p, cpu) && take_back(page, custody, index, owned >> 1)) {
+	tctx = task_ctx(p);
+	/* A task that has slept meanwhile starts a new slice, when its turn comes. */
+	slice_ns = with_slice_left && tctx && !tctx->woken && scx_bpf_task_cpu(p) == cpu ? slice_left_ns(p, tctx) : 0;
+	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && take_back(page, custody, index, owned >> 1)) {
 		count(SCHERZO_CNT_RECLAIMED);
-		take_place_again(p, bits, 0);
+		if (slice_ns)
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+		else
+			take_place_again(p, bits, 0);
 		reclaimed = true;
 	}
 	bpf_task_release(p);
 	return reclaimed;
+}
+
+/* A CPU's next task; true if there is one. */
+static __always_inline bool take_work(s32 cpu, struct cpu_ctx *cpuc, u64 now, u32 how, struct control_word word)
+{
+	bool takes_back = how & PICK_BATCH && !word.full_user;
+
+	if (takes_back && cpuc->displaced && !others_are_due(cpuc->llc, now) && !nr_queued(QUEUE_INTERACTIVE, cpuc->llc) &&
+	    !nr_queued(QUEUE_CPU, cpu) && reclaim_displaced(cpu, word_bits(word), true))
+		return true;
+	if (take_next(cpu, now, how))
+		return true;
+	return takes_back && reclaim_displaced(cpu, word_bits(word), false) && take_next(cpu, now, how);
 }
 
 /* Notices a change of order, and that a dispatch has acted on the newest control word. */
@@ -364,6 +389,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 {
 	struct task_ctx *tctx = task_ctx(prev);
 	u64 slice_ns = default_slice_ns(page);
+	u64 now = scx_bpf_now();
 
 	if (!tctx || is_engine(prev)) {
 		scx_bpf_task_set_slice(prev, slice_ns);
@@ -374,10 +400,11 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	if (READ_ONCE(page->nr_custody) > 0 && slice_ns > NSEC_PER_MSEC)
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
+	tctx->slice_ns = time_delta(now, tctx->started_ns) + slice_ns;
 	count(SCHERZO_CNT_KEPT);
 	if (!is_kthread(prev))
-		publish_claim(cpuc, scx_bpf_task_cpu(prev), published_key_ns(tctx, scx_bpf_now()));
-	refresh(prev, tctx, page, scx_bpf_now(), 0);
+		publish_claim(cpuc, scx_bpf_task_cpu(prev), published_key_ns(tctx, now));
+	refresh(prev, tctx, page, now, 0);
 }
 
 /* What waited for a CPU that went offline moves on; another CPU's dispatch may do it as well. */

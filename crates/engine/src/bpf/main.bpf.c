@@ -62,8 +62,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 	u32 llc = cpu_llc(cpu);
 	struct task_ctx *tctx;
 
-	if (READ_ONCE(engine_waits) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || nr_queued(QUEUE_FIFO, llc) ||
-	    (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now)))
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || others_are_due(llc, now))
 		return true;
 	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
 		return false;
@@ -274,19 +273,18 @@ static __always_inline void make_room_for_engine(s32 cpu, u64 kick_flags)
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && kick_flags & SCX_KICK_PREEMPT)
-		WRITE_ONCE(cpuc->engine_coming, true);
+		WRITE_ONCE(cpuc->makes_room, true);
 }
 
 /*
- * The task was interrupted for the engine's sake, some microseconds, with part of its slice left: that is no reason to
- * ask the engine about it, or each of its runs would cause the next.
+ * The task was interrupted for the engine or for a quicker one, with part of its slice left: that is no reason to ask the
+ * engine about it, or each of its runs would cause the next.
  */
-static __always_inline bool gave_way_to_engine(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
+static __always_inline bool gave_way(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 
-	return cpuc && READ_ONCE(cpuc->engine_coming) && !(enq_flags & SCX_ENQ_WAKEUP) &&
-	       slice_left_ns(tctx, scx_bpf_now());
+	return cpuc && READ_ONCE(cpuc->makes_room) && !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
 }
 
 void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
@@ -335,7 +333,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	follow_wait(p, tctx);
-	if (enq_flags & SCX_ENQ_REENQ || gave_way_to_engine(p, tctx, enq_flags)) {
+	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
 		requeue(p, tctx, word, enq_flags);
 		return;
 	}
@@ -390,8 +388,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		if (READ_ONCE(page->nr_custody) > 0)
 			sweep_custody(now);
 	}
-	if (take_next(cpu, now, how) ||
-	    (how & PICK_BATCH && !word.full_user && reclaim_displaced(cpu, word_bits(word)) && take_next(cpu, now, how))) {
+	if (take_work(cpu, cpuc, now, how, word)) {
 		wake_engine_for_backlog(page, now, false);
 		return;
 	}
@@ -473,7 +470,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	late_pick = cpuc->late_pick;
 	cpuc->late_pick = false;
 	cpuc->rechecked = false;
-	cpuc->engine_coming = false;
+	cpuc->makes_room = false;
 	cpuc->runs_engine = is_engine(p);
 	note_idle(cpuc, false);
 	ours_returned(cpuc, now);
@@ -516,6 +513,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	if (stats)
 		stats->held_ns = cpuc->held_ns;
 	if (runnable)
+		tctx->slice_ns = time_delta(tctx->slice_ns, ran_ns);
 		start_waiting(p, tctx, now);
 }
 

@@ -384,12 +384,10 @@ VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits,
 	return true;
 }
 
-/* What is left of the slice a task started with. */
-static __always_inline u64 slice_left_ns(const struct task_ctx *tctx, u64 now)
+/* What is left of the slice of a task that stopped; the kernel sets its own number to 0 to take the CPU away. */
+static __always_inline u64 slice_left_ns(const struct task_struct *p, const struct task_ctx *tctx)
 {
-	u64 ran_ns = time_delta(now, tctx->started_ns);
-
-	return tctx->slice_ns > ran_ns ? tctx->slice_ns - ran_ns : 0;
+	return p->scx.slice ?: tctx->slice_ns;
 }
 
 /*
@@ -409,7 +407,7 @@ VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits
 		return 0;
 	}
 	key_ns = published_key_ns(tctx, now);
-	slice_ns = p->scx.slice ?: slice_left_ns(tctx, now) ?: default_slice_ns(page);
+	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
 	klass = task_class(tctx);
 	kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
 	llc = target_llc(p, word, klass);

@@ -158,7 +158,7 @@ struct cpu_ctx {
 	u8 turn_late;
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
-	bool engine_coming; /* who runs here makes room for the engine */
+	bool makes_room; /* who runs here does, for the engine or for a quicker task */
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
 	s32 nr_own; /* tasks in QUEUE_CPU, see queue_count() */
@@ -198,7 +198,7 @@ struct task_ctx {
 	u64 wait_since_ns; /* runnable and not running since then */
 	u64 wait_held_ns; /* cpu_ctx.held_ns of wait_cpu at that time */
 	u64 started_ns;
-	u64 slice_ns; /* that it started with */
+	u64 slice_ns; /* that it started with, and once it has stopped what is left of that */
 	u64 sum_exec_ns;
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
@@ -232,8 +232,8 @@ static u32 engine_waits CACHELINE;
 /* CPUs that run nothing of ours. Like the kernel, start from all of them: busy ones put that right at once. */
 static s64 nr_idle CACHELINE;
 
-/* Oldest record that a parked engine has not been woken for. */
-static u64 unread_since_ns CACHELINE;
+/* When a parked engine is to be woken for what it has not read, 0 if there is nothing. */
+static u64 engine_due_ns CACHELINE;
 
 static __always_inline struct scherzo_control *control_page(void)
 {
