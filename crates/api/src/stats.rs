@@ -64,7 +64,7 @@ statistics! {
 
     /// Dispatched to an idle CPU by BPF.
     nr_direct,
-    /// Took a CPU from a batch task, by BPF.
+    /// Took a CPU from the task that ran there, by BPF.
     nr_preempt,
     /// Queued by BPF: kernel threads, overflow, degraded.
     nr_kernel,

@@ -90,7 +90,7 @@ const DISPATCH: &[(&str, &str)] = &[
     ("nr_user", gettext_noop("run as user space decided")),
     ("nr_reclaimed", gettext_noop("taken back by the CPU they left")),
     ("nr_as_judged", gettext_noop("queued as judged before")),
-    ("nr_preempt", gettext_noop("took a CPU from batch work")),
+    ("nr_preempt", gettext_noop("took a CPU from other work")),
     ("nr_kernel", gettext_noop("queued by the kernel side alone")),
     ("nr_stolen", gettext_noop("taken from another domain")),
     ("nr_migrated_llc", gettext_noop("moved within a domain")),

@@ -191,7 +191,7 @@ struct scherzo_control {
 
 enum scherzo_counter {
 	SCHERZO_CNT_DIRECT = 0, /* dispatched to an idle CPU by BPF */
-	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from a batch task, by BPF */
+	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from the task that ran there, by BPF */
 	SCHERZO_CNT_KERNEL = 2, /* queued by BPF: kthreads, overflow, degraded */
 	SCHERZO_CNT_HANDED = 3, /* handed to user space */
 	SCHERZO_CNT_HANDED_BATCH = 4, /* of these, not interactive */

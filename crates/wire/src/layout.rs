@@ -268,7 +268,7 @@ pub struct ControlPage {
 pub enum Counter {
     /// Dispatched to an idle CPU by BPF.
     Direct = 0,
-    /// Took a CPU from a batch task, by BPF.
+    /// Took a CPU from the task that ran there, by BPF.
     Preempt = 1,
     /// Queued by BPF: kernel threads, overflow, degraded.
     Kernel = 2,

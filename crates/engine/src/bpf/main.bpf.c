@@ -221,7 +221,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 			return prev_cpu;
 		}
-		cpu = claim_cpu(p, prev_cpu);
+		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
 		if (cpu >= 0) {
 			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
 			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
@@ -467,6 +467,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	tctx->started_ns = now;
 	count(SCHERZO_CNT_SWITCHES);
 	retract_claim(cpuc);
+	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	late_pick = cpuc->late_pick;
 	cpuc->late_pick = false;
 	cpuc->rechecked = false;
@@ -486,8 +487,12 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	record_wait(p, tctx, klass, now);
 	tctx->wait_since_ns = 0;
 	ask_for_performance(cpuc, cpu, klass);
-	if (klass == SCHERZO_CLASS_BATCH && !late_pick)
+	if (late_pick)
+		return;
+	if (klass == SCHERZO_CLASS_BATCH)
 		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
+	else if (!is_kthread(p))
+		WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
 }
 
 void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
@@ -501,6 +506,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	if (!tctx || !cpuc)
 		return;
 	retract_claim(cpuc);
+	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	cpuc->runs_engine = false;
 	ours_left(cpuc, now);
 	ran_ns = time_delta(now, tctx->started_ns);

@@ -144,6 +144,27 @@ VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 	}
 	return -1;
 }
+/*
+ * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the task
+ * is let through, and the other goes on after it. Who has run least goes first, as in the foreground-background discipline
+ * (L. Kleinrock, Queueing Systems II, 1976).
+ */
+static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+	u64 since = cpuc ? READ_ONCE(cpuc->burst_since_ns) : 0;
+	s64 ran_ns;
+
+	if (!since)
+		return false;
+	ran_ns = time_delta(scx_bpf_now(), since);
+	if (ran_ns < (s64)BURST_MIN_NS || ran_ns <= (s64)tctx->last_burst_ns || !may_run_on(p, prev_cpu) ||
+	    __sync_val_compare_and_swap(&cpuc->burst_since_ns, since, 0) != since)
+		return false;
+	WRITE_ONCE(cpuc->makes_room, true);
+	return true;
+}
+
 
 /* Published when a batch task starts: this CPU may be taken from it. */
 static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key_ns)

@@ -17,6 +17,8 @@
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
 /* How much later than the first in the queue the task it wakes may be due and still go first. */
 #define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
+/* Interactive work that has run for less since it slept is let finish. */
+#define BURST_MIN_NS (1 * NSEC_PER_MSEC)
 
 /* Priorities below this belong to higher scheduling classes. */
 #ifndef MAX_RT_PRIO
@@ -162,6 +164,11 @@ struct cpu_ctx {
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
 	s32 nr_own; /* tasks in QUEUE_CPU, see queue_count() */
+	/*
+	 * Non-zero while an interactive task runs here: as long ago as the task has run since it slept. Who swaps it for zero
+	 * has the CPU next.
+	 */
+	u64 burst_since_ns;
 	u32 displaced; /* slot, plus one, of the task that was last handed over from here without having slept */
 } CACHELINE;
 
