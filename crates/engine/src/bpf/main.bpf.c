@@ -513,13 +513,13 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	if (ran_ns > 0) {
 		tctx->sum_exec_ns += ran_ns;
 		tctx->burst_ns += ran_ns;
+		tctx->slice_ns = time_delta(tctx->slice_ns, ran_ns);
 		if (stats && !is_engine(p))
 			stats->busy_ns += ran_ns;
 	}
 	if (stats)
 		stats->held_ns = cpuc->held_ns;
 	if (runnable)
-		tctx->slice_ns = time_delta(tctx->slice_ns, ran_ns);
 		start_waiting(p, tctx, now);
 }
 

@@ -70,13 +70,12 @@ static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 
 /*
  * Where all run interactive work, wake-ups would look at the same CPUs in vain again and again: one look does until batch
- * work starts there anew. Both sides write before they read, so that whoever starts meanwhile is not missed. Where a plain
- * atomic does not order (arm64) it may be, until batch work next starts there.
+ * work starts there anew. Both sides write before they read, so that whoever starts meanwhile is not missed. That the
+ * atomic's value is used makes it order on every architecture.
  */
 static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claimable, u64 bit)
 {
-	__sync_fetch_and_and(claimable, ~bit);
-	if (cpuc && READ_ONCE(cpuc->claim))
+	if (__sync_fetch_and_and(claimable, ~bit) & bit && cpuc && READ_ONCE(cpuc->claim))
 		__sync_fetch_and_or(claimable, bit);
 }
 
@@ -144,6 +143,7 @@ VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 	}
 	return -1;
 }
+
 /*
  * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the task
  * is let through, and the other goes on after it. Who has run least goes first, as in the foreground-background discipline
@@ -164,7 +164,6 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 	WRITE_ONCE(cpuc->makes_room, true);
 	return true;
 }
-
 
 /* Published when a batch task starts: this CPU may be taken from it. */
 static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key_ns)
