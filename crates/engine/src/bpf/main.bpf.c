@@ -8,8 +8,8 @@
  *
  * Approach. BPF acts, user space judges.
  *   - A task that finds an idle CPU gets it here (select_cpu): policy has nothing to add.
- *   - A task known to be interactive takes a CPU from batch work here, at once, on the class and key that user space has
- *     published for it (place.bpf.h).
+ *   - A task known to be interactive follows who wakes it (follow.bpf.h), or takes a CPU from batch work here, at once, on
+ *     the class and key that user space has published for it (place.bpf.h).
  *   - If there is no such CPU either, it enters an ordered queue as user space judged it a moment ago (place.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring; the decision comes back through
  *     another ring with a key and a slice, and enters an ordered queue (custody.bpf.h, dispatch.bpf.h).
@@ -33,6 +33,7 @@ char _license[] SEC("license") = "GPL";
 #include "place.bpf.h"
 #include "custody.bpf.h"
 #include "dispatch.bpf.h"
+#include "follow.bpf.h"
 #include "warden.bpf.h"
 #include "lifecycle.bpf.h"
 
@@ -41,53 +42,6 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
 {
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
 	count(counter);
-}
-
-/* The first in a queue was due a good while before a task with this key. */
-static __always_inline bool was_due_before(u64 queue, u64 key_ns)
-{
-	u64 head_ns = 0;
-
-	return head_key(queue, &head_ns) && signed_delta(key_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
-}
-
-/*
- * Somebody should have this CPU before the task, which is to get it without anybody looking at the queues. Who is due a
- * moment before does not count: otherwise a single task in the queue would send all message passing through the queue, each
- * task waiting for the next.
- */
-VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	u64 key_ns = 0, now = scx_bpf_now();
-	u32 llc = cpu_llc(cpu);
-	struct task_ctx *tctx;
-
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || others_are_due(llc, now))
-		return true;
-	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
-		return false;
-	tctx = task_ctx(p);
-	/* Without a judgement it comes after everybody. */
-	if (!tctx || !judged_key(task_slot(tctx), now, &key_ns))
-		key_ns = now + KEY_REACH_NS;
-	return was_due_before(QUEUE_ID(QUEUE_INTERACTIVE, llc), key_ns) ||
-	       was_due_before(QUEUE_ID(QUEUE_CPU, cpu), key_ns);
-}
-
-/*
- * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
- * a queue. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
- */
-VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
-{
-	s32 cpu = bpf_get_smp_processor_id();
-	struct task_struct *waker = bpf_get_current_task_btf();
-
-	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu))
-		return false;
-	if (waker->scx.slice > SYNC_LEASH_NS)
-		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
-	return true;
 }
 
 /*
@@ -168,7 +122,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
 	struct task_struct *waker;
-	bool idle = false;
+	bool idle = false, says_done;
 	u64 now = 0;
 	u32 klass;
 	s32 cpu;
@@ -216,6 +170,12 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
 		return prev_cpu;
+	says_done = wake_flags & SCX_WAKE_SYNC;
+	if (says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+		return bpf_get_smp_processor_id();
+	}
 	if (word.preemption) {
 		if (waits_behind_engine(p, prev_cpu)) {
 			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
@@ -228,7 +188,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 			return cpu;
 		}
 	}
-	if (wake_flags & SCX_WAKE_SYNC && follows_waker(p)) {
+	if (says_done && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return bpf_get_smp_processor_id();

@@ -13,10 +13,6 @@
 
 /* Longest slice that a decision may ask for, and the slice of the engine itself. */
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
-/* How long a waker that promised to sleep may still run. */
-#define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
-/* How much later than the first in the queue the task it wakes may be due and still go first. */
-#define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
 /* Interactive work that has run for less since it slept is let finish. */
 #define BURST_MIN_NS (1 * NSEC_PER_MSEC)
 

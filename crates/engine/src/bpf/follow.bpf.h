@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * follow.bpf.h: message passing. A task that is woken by one about to sleep takes over that one's CPU: what is passed on is
+ * in its cache, and neither is another CPU interrupted nor anybody queued.
+ *
+ * Many wakers say that they are about to sleep, and are not: every write to a pipe or a local socket does. One that is to be
+ * believed (is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once.
+ */
+#ifndef SCHERZO_FOLLOW_BPF_H
+#define SCHERZO_FOLLOW_BPF_H
+
+/* How long a waker that promised to sleep may still run. */
+#define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
+/* Who runs for less between sleeps is believed. */
+#define BRIEF_NS (200 * NSEC_PER_USEC)
+/* How much later than the first in the queue the task it wakes may be due and still go first. */
+#define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
+
+/* The first in a queue was due a good while before a task with this key. */
+static __always_inline bool was_due_before(u64 queue, u64 key_ns)
+{
+	u64 head_ns = 0;
+
+	return head_key(queue, &head_ns) && signed_delta(key_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
+}
+
+/*
+ * Somebody should have this CPU before the task, which is to get it without anybody looking at the queues. Who is due a
+ * moment before does not count: otherwise a single task in the queue would send all message passing through the queue, each
+ * task waiting for the next.
+ */
+VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	u64 key_ns = 0, now = scx_bpf_now();
+	u32 llc = cpu_llc(cpu);
+	struct task_ctx *tctx;
+
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || others_are_due(llc, now))
+		return true;
+	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
+		return false;
+	tctx = task_ctx(p);
+	/* Without a judgement it comes after everybody. */
+	if (!tctx || !judged_key(task_slot(tctx), now, &key_ns))
+		key_ns = now + KEY_REACH_NS;
+	return was_due_before(QUEUE_ID(QUEUE_INTERACTIVE, llc), key_ns) ||
+	       was_due_before(QUEUE_ID(QUEUE_CPU, cpu), key_ns);
+}
+
+/*
+ * A waker that says it is about to sleep, and is to be believed: it exits, or ran briefly the last time and has not run for
+ * longer so far.
+ */
+static __always_inline bool is_done(struct task_struct *waker)
+{
+	struct task_ctx *tctx;
+
+	if (waker->flags & PF_EXITING)
+		return true;
+	tctx = task_ctx(waker);
+	return tctx && tctx->last_burst_ns < BRIEF_NS &&
+	       tctx->burst_ns + time_delta(scx_bpf_now(), tctx->started_ns) < BRIEF_NS;
+}
+
+/*
+ * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
+ * a queue. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
+ */
+VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct task_struct *waker = bpf_get_current_task_btf();
+
+	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu))
+		return false;
+	if (waker->scx.slice > SYNC_LEASH_NS)
+		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
+	return true;
+}
+
+#endif /* SCHERZO_FOLLOW_BPF_H */
