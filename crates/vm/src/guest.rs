@@ -121,6 +121,17 @@ impl Guest {
         Ok(Job { id, command: command.to_owned(), events, output: Output::default() })
     }
 
+    /// What a job has printed and how it ended, if it has by now.
+    pub fn ended(&mut self, job: &mut Job) -> Option<Output> {
+        while let Ok(frame) = job.events.try_recv() {
+            if let Some(output) = job.note(frame) {
+                self.forget(job.id);
+                return Some(output);
+            }
+        }
+        None
+    }
+
     /// Waits for a job's end, showing each piece of output to `watch` as it comes.
     pub fn wait(&mut self, mut job: Job, limit: Duration, mut watch: impl FnMut(&Frame)) -> Result<Output> {
         let limit = limit * self.patience;

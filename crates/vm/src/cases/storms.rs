@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::service::{
-    MOMENT, call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, kernel, start_load, statistics,
+    call, change_modes_command, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
+    ensure_unloaded, journal, kernel, start_load, statistics,
 };
 use super::{faults, survival};
 use crate::guest::Guest;
@@ -47,10 +47,12 @@ pub(super) fn soak(guest: &mut Guest) -> Result<()> {
 pub(super) fn hour(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     // More than there is time for: they end when told to.
-    let modes = guest.spawn(&change_modes_command(10 * NR_MINUTES * 60, Duration::from_secs(1)))?;
+    let mut modes = guest.spawn(&change_modes_command(10 * NR_MINUTES * 60, Duration::from_secs(1)))?;
     for (minute, storm) in (1..=NR_MINUTES).zip(TURNS.iter().cycle()) {
         guest.check(&format!("stress-ng {storm} --timeout 60s --quiet"), Duration::from_mins(5))?;
-        guest.check("pgrep -f '[c]hange-modes'", MOMENT).context("the modes do not change any more")?;
+        if let Some(output) = guest.ended(&mut modes) {
+            bail!("the modes do not change any more: {}{}", output.stderr, journal(guest));
+        }
         ensure_undisturbed(guest, &loaded)?;
         survival::ensure_sound(guest)?;
         say(&format!("minute {minute} of {NR_MINUTES}: {storm}"));
