@@ -110,7 +110,7 @@ statistics! {
     nr_migrated_far,
     /// Times a task was put on a CPU.
     nr_switches,
-    /// Taken back from user space by the CPU that it left, to finish its slice or because there was nothing else to run.
+    /// Taken back from user space: by the CPU that it left, to finish its slice, or by one that had nothing else to run.
     nr_reclaimed,
     /// Interactive, and queued by BPF as user space had judged it before.
     nr_as_judged,

@@ -88,7 +88,7 @@ const DISPATCH: &[(&str, &str)] = &[
     ("nr_direct", gettext_noop("straight to an idle CPU")),
     ("nr_handed", gettext_noop("handed to user space")),
     ("nr_user", gettext_noop("run as user space decided")),
-    ("nr_reclaimed", gettext_noop("taken back by the CPU they left")),
+    ("nr_reclaimed", gettext_noop("taken back before it answered")),
     ("nr_as_judged", gettext_noop("queued as judged before")),
     ("nr_preempt", gettext_noop("took a CPU from other work")),
     ("nr_kernel", gettext_noop("queued by the kernel side alone")),

@@ -193,7 +193,7 @@ enum scherzo_counter {
 	SCHERZO_CNT_DIRECT = 0, /* dispatched to an idle CPU by BPF */
 	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from the task that ran there, by BPF */
 	SCHERZO_CNT_KERNEL = 2, /* queued by BPF: kthreads, overflow, degraded */
-	SCHERZO_CNT_HANDED = 3, /* handed to user space */
+	SCHERZO_CNT_HANDED = 3, /* handed to user space, twice with one record if it has not read that */
 	SCHERZO_CNT_HANDED_BATCH = 4, /* of these, not interactive */
 	SCHERZO_CNT_USER = 5, /* dispatched as user space decided */
 	SCHERZO_CNT_CANCELLED = 6, /* late decisions dropped: wrong generation or owner */
@@ -213,7 +213,7 @@ enum scherzo_counter {
 	SCHERZO_CNT_MIGRATED_LLC = 20, /* ran on another CPU of the same domain */
 	SCHERZO_CNT_MIGRATED_FAR = 21, /* ran in another domain */
 	SCHERZO_CNT_SWITCHES = 22, /* times a task was put on a CPU */
-	SCHERZO_CNT_RECLAIMED = 23, /* taken back from user space by the CPU that it left, which had nothing else to run */
+	SCHERZO_CNT_RECLAIMED = 23, /* taken back from user space by the CPU that it left, or by one without work */
 	SCHERZO_CNT_AS_JUDGED = 24, /* queued by BPF as user space had judged it before */
 	SCHERZO_NR_COUNTERS = 32,
 };

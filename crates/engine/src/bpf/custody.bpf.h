@@ -7,8 +7,8 @@
  *
  * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before
  * the record is visible and cleared by compare-and-swap by whoever takes the task back: the decision that repeats the
- * generation, the kernel when it dequeues the task, the CPU that it left if nothing else waits there, or the sweep. Whoever loses the swap does nothing. So a task is
- * dispatched once, whatever user space does, and a late decision is dropped.
+ * generation, the kernel when it dequeues the task, the CPU that it left or one without work, or the sweep. Whoever loses
+ * the swap does nothing. So a task is dispatched once, whatever user space does, and a late decision is dropped.
  *
  * When the oldest entry gets older than the limit (the warden looks while there are entries), BPF degrades: new work
  * goes to queues ordered by arrival, and dispatches sweep the entries into the same queues. User space is trusted again
@@ -165,18 +165,6 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 	fact->cgroup_id = cgroup_id(p);
 }
 
-/* From the moment of this store the task belongs to user space; what was owned before has been forgotten by the kernel. */
-static __always_inline void give_away(struct custody *custody, struct scherzo_control *page, u32 index, u64 generation)
-{
-	u64 before = __sync_lock_test_and_set(&custody->word, generation << 1 | CUSTODY_OWNED);
-
-	mark_custody(index, true);
-	if (before & CUSTODY_OWNED)
-		count(SCHERZO_CNT_LEFT);
-	else
-		__sync_fetch_and_add(&page->nr_custody, 1);
-}
-
 /*
  * After a record has been submitted. The submission is a full barrier, which pairs with the engine's: it says that it
  * parks and then looks at the ring once more. If it is not parked here, it will see the record by itself.
@@ -203,6 +191,65 @@ static __always_inline void note_displaced(struct task_struct *p, u32 slot)
 		cpuc->displaced = slot + 1;
 }
 
+/* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
+static __always_inline bool take_back(struct scherzo_control *page, struct custody *custody, u32 index, u64 generation)
+{
+	u64 owned = generation << 1 | CUSTODY_OWNED;
+
+	if (READ_ONCE(custody->word) != owned ||
+	    __sync_val_compare_and_swap(&custody->word, owned, generation << 1) != owned)
+		return false;
+	mark_custody(index, false);
+	__sync_fetch_and_add(&page->nr_custody, -1);
+	return true;
+}
+
+/* The kernel took the task out of our hands: dequeued, exiting, or simply running. */
+static __always_inline void leave_custody(const struct task_ctx *tctx)
+{
+	struct custody *custody = slot_custody(tctx->slot);
+	struct scherzo_control *page;
+
+	if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
+		return;
+	page = control_page();
+	if (page && take_back(page, custody, tctx->slot, tctx->generation))
+		count(SCHERZO_CNT_LEFT);
+}
+
+/*
+ * From the moment of the exchange the task belongs to user space; what was owned before has been forgotten by the kernel.
+ * Who did not sleep before was put aside, and the CPU that it was on may have it back.
+ */
+static __always_inline void give_away(struct task_struct *p, const struct task_ctx *tctx, struct scherzo_control *page,
+				      struct custody *custody, u32 klass, bool displaced, u64 now)
+{
+	u64 before;
+
+	custody->pid = p->pid;
+	WRITE_ONCE(custody->handed_over_ns, now);
+	if (displaced)
+		note_displaced(p, tctx->slot);
+	before = __sync_lock_test_and_set(&custody->word, tctx->generation << 1 | CUSTODY_OWNED);
+	mark_custody(tctx->slot, true);
+	if (before & CUSTODY_OWNED)
+		count(SCHERZO_CNT_LEFT);
+	else
+		__sync_fetch_and_add(&page->nr_custody, 1);
+	count_here(SCHERZO_CNT_HANDED);
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_HANDED_BATCH);
+}
+
+/*
+ * User space has not read the task's last record yet. It says that it has before it decides: whoever gives a task away and
+ * then finds the record unread will get a decision.
+ */
+static __always_inline bool record_is_unread(const struct task_ctx *tctx)
+{
+	return tctx->record_at && bpf_ringbuf_query(&facts, BPF_RB_CONS_POS) <= tctx->record_at;
+}
+
 /*
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
@@ -214,12 +261,23 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	struct custody *custody = slot_custody(index);
 	bool displaced = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);
 	struct scherzo_facts *fact;
+	u64 record_at;
 	bool urgent;
 
 	if (!custody) {
 		count(SCHERZO_CNT_OVERFLOW);
 		return false;
 	}
+	/* It was put aside, went on and is put aside again before user space has looked: one record does for both. */
+	if (displaced && klass != SCHERZO_CLASS_INTERACTIVE && record_is_unread(tctx)) {
+		give_away(p, tctx, page, custody, klass, displaced, now);
+		if (record_is_unread(tctx)) {
+			wake_engine_for_backlog(page, now, false);
+			return true;
+		}
+		leave_custody(tctx);
+	}
+	record_at = bpf_ringbuf_query(&facts, BPF_RB_PROD_POS);
 	fact = reserve_facts();
 	if (!fact) {
 		count(SCHERZO_CNT_CONGESTED);
@@ -229,9 +287,8 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	}
 
 	tctx->generation++;
+	tctx->record_at = record_at;
 	tctx->refreshed_ns = now;
-	custody->pid = p->pid;
-	WRITE_ONCE(custody->handed_over_ns, now);
 	fill_facts(fact, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
 	WRITE_ONCE(page->nr_running, fact->nr_running);
 	/*
@@ -241,13 +298,8 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	urgent = klass == SCHERZO_CLASS_INTERACTIVE ||
 		 (!displaced && fact->nr_waiting < page->nr_online_cpus / 2);
 
-	if (displaced)
-		note_displaced(p, index);
-	give_away(custody, page, index, tctx->generation);
+	give_away(p, tctx, page, custody, klass, displaced, now);
 	bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
-	count(SCHERZO_CNT_HANDED);
-	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count(SCHERZO_CNT_HANDED_BATCH);
 	announce_record(page, now + (displaced ? DISPLACED_NS : BATCHING_NS), urgent);
 	wake_engine_for_backlog(page, now, false);
 	return true;
@@ -289,32 +341,6 @@ static void announce_exit(const struct scherzo_control *page, u32 slot, u32 pid)
 		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
 	}
 	wake_engine_if_filling(page);
-}
-
-/* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
-static __always_inline bool take_back(struct scherzo_control *page, struct custody *custody, u32 index, u64 generation)
-{
-	u64 owned = generation << 1 | CUSTODY_OWNED;
-
-	if (READ_ONCE(custody->word) != owned ||
-	    __sync_val_compare_and_swap(&custody->word, owned, generation << 1) != owned)
-		return false;
-	mark_custody(index, false);
-	__sync_fetch_and_add(&page->nr_custody, -1);
-	return true;
-}
-
-/* The kernel took the task out of our hands: dequeued, exiting, or simply running. */
-static __always_inline void leave_custody(const struct task_ctx *tctx)
-{
-	struct custody *custody = slot_custody(tctx->slot);
-	struct scherzo_control *page;
-
-	if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
-		return;
-	page = control_page();
-	if (page && take_back(page, custody, tctx->slot, tctx->generation))
-		count(SCHERZO_CNT_LEFT);
 }
 
 static void send_notice(void)

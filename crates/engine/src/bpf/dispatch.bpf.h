@@ -208,10 +208,21 @@ VERIFIED_ONCE int head_key(u64 queue, u64 *key_ns)
 VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 {
 	const struct scherzo_control *page = control_page();
-	u64 key_ns = 0;
+	struct llc_ctx *domain = llc_ctx(llc);
+	u64 from_ns, key_ns = 0;
+	s64 limit_ns;
 
-	return page && head_key(QUEUE_ID(QUEUE_BATCH, llc), &key_ns) &&
-	       signed_delta(now, key_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
+	if (!page || !domain)
+		return false;
+	limit_ns = READ_ONCE(page->starvation_limit_ns);
+	from_ns = READ_ONCE(domain->batch_from_ns);
+	if (signed_delta(now, from_ns) <= limit_ns)
+		return false;
+	if (!head_key(QUEUE_ID(QUEUE_BATCH, llc), &key_ns))
+		return false;
+	if (key_ns != from_ns)
+		__sync_val_compare_and_swap(&domain->batch_from_ns, from_ns, key_ns);
+	return signed_delta(now, key_ns) > limit_ns;
 }
 
 /* Somebody should have a CPU of this domain before whoever is to get it without anybody looking at the queues. */
@@ -314,13 +325,14 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 /*
  * User space still holds the task that this CPU ran before: it was put aside for somebody who is gone again. With part of its
  * slice left it goes on, before others of its kind: its cache is warm here, and taking turns each time that somebody wakes up
- * would cost throughput and be nobody's gain. Otherwise it does if nothing is queued, as there is nothing to choose from.
- * Either way its judgement comes in time for the next occasion.
+ * would cost throughput and be nobody's gain. Otherwise it does if nothing is queued, as there is nothing to choose from, and
+ * so does the task that another CPU put aside. Either way its judgement comes in time for the next occasion.
  */
-VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits, bool with_slice_left)
+VERIFIED_ONCE int reclaim_displaced(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
 {
 	struct scherzo_control *page = control_page();
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct cpu_ctx *cpuc = cpu_ctx(left_cpu);
+	u32 noted = cpuc ? READ_ONCE(cpuc->displaced) : 0;
 	struct custody *custody;
 	struct task_struct *p;
 	struct task_ctx *tctx;
@@ -328,13 +340,13 @@ VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits, bool with_slice_left)
 	u64 owned, slice_ns;
 	u32 index;
 
-	if (!page || !cpuc || !cpuc->displaced || !scx_bpf_dispatch_nr_slots())
+	if (!page || !cpuc || !noted || !scx_bpf_dispatch_nr_slots())
 		return false;
-	index = cpuc->displaced - 1;
+	index = noted - 1;
 	custody = slot_custody(index);
 	owned = custody ? READ_ONCE(custody->word) : 0;
 	p = custody && owned & CUSTODY_OWNED ? bpf_task_from_pid(custody->pid) : NULL;
-	if (!p || !with_slice_left)
+	if (left_cpu == cpu && (!p || !with_slice_left))
 		cpuc->displaced = 0;
 	if (!p)
 		return false;
@@ -353,17 +365,42 @@ VERIFIED_ONCE int reclaim_displaced(s32 cpu, u64 bits, bool with_slice_left)
 	return reclaimed;
 }
 
+/* CPUs that one without work looks at for tasks that were put aside there. */
+#define NR_ASIDE_SAMPLES 16
+
+/* User space holds work that other CPUs of the domain put aside: rather than sleep until it answers, this one takes it. */
+VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
+{
+	u32 step, nr = nr_cpu_slots < NR_ASIDE_SAMPLES ? nr_cpu_slots : NR_ASIDE_SAMPLES;
+	struct scherzo_control *page = control_page();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!page || !cpuc || READ_ONCE(page->nr_custody) <= 0)
+		return false;
+	bpf_for(step, 1, nr) {
+		s32 other = cpu + step;
+
+		if (other >= nr_cpu_slots)
+			other -= nr_cpu_slots;
+		if (cpu_llc(other) == cpuc->llc && reclaim_displaced(other, cpu, bits, false))
+			return true;
+	}
+	return false;
+}
+
 /* A CPU's next task; true if there is one. */
 static __always_inline bool take_work(s32 cpu, struct cpu_ctx *cpuc, u64 now, u32 how, struct control_word word)
 {
 	bool takes_back = how & PICK_BATCH && !word.full_user;
 
 	if (takes_back && cpuc->displaced && !others_are_due(cpuc->llc, now) && !nr_queued(QUEUE_INTERACTIVE, cpuc->llc) &&
-	    !nr_queued(QUEUE_CPU, cpu) && reclaim_displaced(cpu, word_bits(word), true))
+	    !nr_queued(QUEUE_CPU, cpu) && reclaim_displaced(cpu, cpu, word_bits(word), true))
 		return true;
 	if (take_next(cpu, now, how))
 		return true;
-	return takes_back && reclaim_displaced(cpu, word_bits(word), false) && take_next(cpu, now, how);
+	return takes_back &&
+	       (reclaim_displaced(cpu, cpu, word_bits(word), false) || reclaim_from_others(cpu, word_bits(word))) &&
+	       take_next(cpu, now, how);
 }
 
 /* Notices a change of order, and that a dispatch has acted on the newest control word. */
@@ -429,6 +466,7 @@ VERIFIED_ONCE int move_offline_queue(s32 cpu)
 			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
 		} else {
 			enter_queue(tctx, QUEUE_ID(QUEUE_BATCH, cpuc->llc));
+			note_batch_key(cpuc->llc, p->scx.dsq_vtime);
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
 		}
 		count(SCHERZO_CNT_OFFLINE);

@@ -41,7 +41,7 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
 					enum scherzo_counter counter)
 {
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
-	count(counter);
+	count_here(counter);
 }
 
 /*
@@ -116,13 +116,44 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control 
 	return cpu;
 }
 
+/*
+ * An interactive task that found no idle CPU: on whose it runs instead, or -1 if it has to wait in a queue. The waker's if
+ * that is about to sleep; who is to be believed in that comes first, who only says so comes last.
+ */
+static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
+					 const struct scherzo_control *page, struct control_word word,
+					 s32 prev_cpu, bool waker_says_done)
+{
+	s32 cpu;
+
+	if (waker_says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return bpf_get_smp_processor_id();
+	}
+	if (word.preemption && waits_behind_engine(p, prev_cpu)) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return prev_cpu;
+	}
+	if (word.preemption) {
+		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
+		if (cpu >= 0) {
+			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+			return cpu;
+		}
+	}
+	if (!waker_says_done || !follows_waker(p))
+		return -1;
+	run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+	return bpf_get_smp_processor_id();
+}
+
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
 	struct task_struct *waker;
-	bool idle = false, says_done;
+	bool idle = false;
 	u64 now = 0;
 	u32 klass;
 	s32 cpu;
@@ -170,30 +201,11 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
 		return prev_cpu;
-	says_done = wake_flags & SCX_WAKE_SYNC;
-	if (says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
-		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
-		return bpf_get_smp_processor_id();
-	}
-	if (word.preemption) {
-		if (waits_behind_engine(p, prev_cpu)) {
-			run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-			return prev_cpu;
-		}
-		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
-		if (cpu >= 0) {
-			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
-			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
-			return cpu;
-		}
-	}
-	if (says_done && follows_waker(p)) {
-		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
-		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
-		return bpf_get_smp_processor_id();
-	}
-	return prev_cpu;
+	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+	if (cpu < 0)
+		return prev_cpu;
+	refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+	return cpu;
 }
 
 /* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
@@ -302,7 +314,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
 		return;
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count(SCHERZO_CNT_CONTENDED_BATCH);
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
 	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_judged(p, word_bits(word), enq_flags))
 		return;
 	if (!hand_over(p, tctx, page, klass, enq_flags))
@@ -425,7 +437,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	leave_custody(tctx);
 	tctx->started_ns = now;
-	count(SCHERZO_CNT_SWITCHES);
+	count_here(SCHERZO_CNT_SWITCHES);
 	retract_claim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	late_pick = cpuc->late_pick;

@@ -295,6 +295,8 @@ VERIFIED_ONCE int kick_idle_for(struct task_struct *p __arg_trusted, u64 bits, u
 	struct control_word word = word_of(bits);
 	s32 cpu;
 
+	if (READ_ONCE(nr_idle) <= 0)
+		return false;
 	if (stays_packed(p, word, klass))
 		cpu = idle_low_power_cpu(p);
 	else

@@ -186,6 +186,11 @@ struct llc_ctx {
 	s32 nr_interactive CACHELINE;
 	s32 nr_batch;
 	s32 nr_fifo;
+	/*
+	 * No batch task in the queue has an earlier key: the look at its head can be spared until this one is late. A race
+	 * between two who change it may leave it at another key of the queue, and costs no more than their distance.
+	 */
+	u64 batch_from_ns;
 } CACHELINE;
 
 struct {
@@ -206,6 +211,7 @@ struct task_ctx {
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
 	u64 refreshed_ns; /* last time user space was told about it */
+	u64 record_at; /* no later in the ring of facts than its last record that asks for a decision; 0 is none */
 	u64 queue; /* the queue of ours that it entered last, 0 since it runs */
 	u32 slot;
 	u32 waker_pid;
@@ -299,6 +305,15 @@ VERIFIED_ONCE int count_n(u32 counter, u64 n)
 static __always_inline void count(enum scherzo_counter counter)
 {
 	count_n(counter, 1);
+}
+
+/* Without the call, for what every switch counts. */
+static __always_inline void count_here(enum scherzo_counter counter)
+{
+	struct scherzo_cpu_stats *stats = this_cpu_stats();
+
+	if (stats)
+		stats->counters[counter]++;
 }
 
 static __always_inline bool is_engine(const struct task_struct *p)
@@ -481,15 +496,27 @@ static __always_inline void enter_queue(struct task_ctx *tctx, u64 queue)
 		change_count(before, -1);
 }
 
+static __always_inline void note_batch_key(u32 llc, u64 key_ns)
+{
+	struct llc_ctx *domain = llc_ctx(llc);
+	u64 from_ns = domain ? READ_ONCE(domain->batch_from_ns) : 0;
+
+	if (domain && signed_delta(key_ns, from_ns) < 0)
+		__sync_val_compare_and_swap(&domain->batch_from_ns, from_ns, key_ns);
+}
+
 /* Puts a task into one of our queues, at its key or, where arrival is the order, at the end. */
 static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx, u64 queue, u64 slice_ns, u64 key_ns,
 				   u64 enq_flags)
 {
 	enter_queue(tctx, queue);
-	if (queue >> 32 == QUEUE_FIFO)
+	if (queue >> 32 == QUEUE_FIFO) {
 		scx_bpf_dsq_insert(p, queue, slice_ns, enq_flags);
-	else
-		scx_bpf_dsq_insert_vtime(p, queue, slice_ns, key_ns, enq_flags);
+		return;
+	}
+	if (queue >> 32 == QUEUE_BATCH)
+		note_batch_key(queue, key_ns);
+	scx_bpf_dsq_insert_vtime(p, queue, slice_ns, key_ns, enq_flags);
 }
 
 /* Each CPU for itself, so that the flag needs no atomics. */
