@@ -62,7 +62,8 @@ class Tray:
         return self.call(self.name, "/StatusNotifierItem", interface, "Get", "(ss)", *arguments)[0]
 
     def menu(self):
-        """The properties of each entry, in order."""
+        """The properties of each entry, in order, as a panel finds them when it opens the menu."""
+        self.call(self.name, "/MenuBar", "com.canonical.dbusmenu", "AboutToShow", "(i)", 0)
         menu = self.call(self.name, "/MenuBar", "com.canonical.dbusmenu", "GetLayout", "(iias)", 0, -1, [])[1]
         return [child[1] for child in menu[2]]
 
