@@ -496,6 +496,7 @@ static __always_inline void enter_queue(struct task_ctx *tctx, u64 queue)
 		change_count(before, -1);
 }
 
+/* Before a task enters a domain's queue of batch work, see llc_ctx.batch_from_ns. */
 static __always_inline void note_batch_key(u32 llc, u64 key_ns)
 {
 	struct llc_ctx *domain = llc_ctx(llc);
