@@ -188,7 +188,7 @@ static __always_inline void note_displaced(struct task_struct *p, u32 slot)
 	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 
 	if (cpuc)
-		cpuc->displaced = slot + 1;
+		WRITE_ONCE(cpuc->displaced, slot + 1);
 }
 
 /* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
@@ -275,6 +275,7 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 			wake_engine_for_backlog(page, now, false);
 			return true;
 		}
+		/* Read meanwhile, perhaps before it was given away: then the answer has come too early. */
 		leave_custody(tctx);
 	}
 	record_at = bpf_ringbuf_query(&facts, BPF_RB_PROD_POS);

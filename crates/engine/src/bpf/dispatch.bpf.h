@@ -347,7 +347,7 @@ VERIFIED_ONCE int reclaim_displaced(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	owned = custody ? READ_ONCE(custody->word) : 0;
 	p = custody && owned & CUSTODY_OWNED ? bpf_task_from_pid(custody->pid) : NULL;
 	if (left_cpu == cpu && (!p || !with_slice_left))
-		cpuc->displaced = 0;
+		WRITE_ONCE(cpuc->displaced, 0);
 	if (!p)
 		return false;
 	tctx = task_ctx(p);

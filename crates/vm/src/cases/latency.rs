@@ -47,7 +47,7 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
         call(guest, "SetMode", "s interactive")?;
         call(guest, "SetPreemption", "b true")?;
         ours.push(meter.measure(guest)?);
-        ensure_slices_are_finished(guest)?;
+        ensure_put_aside_goes_on(guest)?;
         switching = switching.max(switching_ms(guest)?);
         ensure_undisturbed(guest, &loaded)?;
     }
@@ -67,8 +67,8 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Who is put aside for a moment goes on afterwards, instead of going through user space and a queue each time.
-fn ensure_slices_are_finished(guest: &mut Guest) -> Result<()> {
+/// Who is put aside for a moment is taken back before user space answers: to finish its slice, or by a CPU without work.
+fn ensure_put_aside_goes_on(guest: &mut Guest) -> Result<()> {
     let [handed, reclaimed] = statistics(guest, ["nr_handed", "nr_reclaimed"])?;
     let part = reclaimed as f64 / handed as f64;
     ensure!(
