@@ -23,10 +23,6 @@ use crate::topology;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
-/// How old custody may get before the kernel side schedules alone.
-const CUSTODY_LIMIT_NS: u64 = 100_000_000;
-/// How long a runnable task may wait before the kernel side gives up.
-const STALL_LIMIT_NS: u64 = 5_000_000_000;
 
 /// Why loading failed.
 #[derive(Debug)]
@@ -161,8 +157,6 @@ impl<'obj> Loaded<'obj> {
     pub fn write_limits(&self, settings: &LoadSettings) {
         let page = self.pages.control();
         publish_limits(page, settings);
-        page.custody_limit_ns.store(CUSTODY_LIMIT_NS, Relaxed);
-        page.stall_limit_ns.store(STALL_LIMIT_NS, Relaxed);
         let LoadSettings { mode, preemption, placement, .. } = *settings;
         let word = ControlWord { mode, preemption, placement, ..ControlWord::default() };
         page.word.store(word.pack(), Relaxed);

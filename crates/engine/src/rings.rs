@@ -23,6 +23,13 @@ impl FactsRing {
         Ok(Self(builder.build().context("cannot map the ring of facts")?))
     }
 
+    /// Whether there are records, or one that is still being written: those behind it were announced before anybody parked.
+    pub fn is_empty(&self) -> bool {
+        let ring = self.0.as_libbpf_object().as_ptr();
+        // SAFETY: both pointers are valid as long as `self`, and the first ring is the one that `new()` has added.
+        unsafe { libbpf_sys::ring__avail_data_size(libbpf_sys::ring_buffer__ring(ring, 0)) == 0 }
+    }
+
     /// Takes what is there; the number of records.
     pub fn consume(&self) -> usize {
         usize::try_from(self.0.consume_raw_n(MAX_BATCH)).unwrap_or(0)

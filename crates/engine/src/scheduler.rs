@@ -6,7 +6,8 @@
 //! thread does not block, a BPF program kicks another CPU.
 //!
 //! Parking is a handshake: the thread first says that it parks, then looks at the ring once more. BPF first writes its
-//! record, then looks whether the engine is parked. One of the two sees the other.
+//! record, then looks whether the engine is parked. One of the two sees the other, unless the record stands behind one that is
+//! still being written: then the ring is not empty, and the engine looks again soon.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,7 +29,7 @@ use crate::kernel::{Bells, Loaded, Pages};
 use crate::memory::Usage;
 use crate::rings::{DecisionRing, FactsRing};
 
-/// While the ring of decisions is full, look again after so long.
+/// While the ring of decisions is full, or somebody is about to finish a record, look again after so long.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -181,7 +182,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         }
         let timeout = if busy {
             Some(&NO_WAIT)
-        } else if self.core.borrow().nr_pending() > 0 {
+        } else if self.core.borrow().nr_pending() > 0 || !self.facts.is_empty() {
             Some(&RETRY)
         } else {
             None

@@ -24,7 +24,7 @@ typedef unsigned long long u64;
 typedef long long s64;
 #endif
 
-#define SCHERZO_WIRE_VERSION 2
+#define SCHERZO_WIRE_VERSION 3
 
 /* One slot per task; tasks beyond that are scheduled by BPF alone and counted as overflow. */
 #define SCHERZO_NR_SLOTS 32768
@@ -144,10 +144,9 @@ struct scherzo_control {
 	/* Read by every callback, seldom written: by the engine, but for the second row. */
 	u64 word; /* the control word above */
 	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
-	u64 custody_limit_ns; /* how old custody may get before BPF degrades */
-	u64 stall_limit_ns; /* how long a runnable task may wait before BPF gives up */
 	u64 starvation_limit_ns; /* how long batch work waits behind interactive work */
-	u64 degraded_seq; /* by BPF: odd while degraded; counts both edges */
+	u64 settings_reserved[2];
+	u64 degraded_seq; /* by BPF, a copy: odd while degraded; counts both edges */
 	u64 nr_online_cpus; /* by BPF */
 	u64 exited; /* by BPF: ops.exit has run */
 
@@ -162,14 +161,13 @@ struct scherzo_control {
 	u64 nr_max_batch;
 
 	/* Written by BPF with every hand-over. */
-	s64 nr_custody;
+	s64 nr_custody; /* a copy */
 	s64 nr_tasks;
 	s64 nr_running;
 	u64 degraded_since_ns;
-	u64 seen_generation; /* newest control generation a dispatch has acted on */
 	u64 nr_held_cpus; /* when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least */
 	s64 nr_waiting; /* runnable tasks in queues and in custody, at the warden's last round */
-	u64 bpf_reserved;
+	u64 bpf_reserved[2];
 
 	/* Written by the engine: the policy's view. */
 	u64 nr_pooled; /* tasks in the pool after the last loop */

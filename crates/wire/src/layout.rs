@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Layout version; both ends of every boundary must agree.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 /// Slots in the shared table, one per task.
 pub const NR_SLOTS: u32 = 32_768;
 /// "No slot": the task is BPF's alone.
@@ -186,12 +186,10 @@ pub struct ControlPage {
     pub word: AtomicU64,
     /// Slice for tasks that BPF dispatches by itself.
     pub slice_ns: AtomicU64,
-    /// How old custody may get before BPF degrades.
-    pub custody_limit_ns: AtomicU64,
-    /// How long a runnable task may wait before BPF gives up.
-    pub stall_limit_ns: AtomicU64,
     /// How long batch work waits behind interactive work.
     pub starvation_limit_ns: AtomicU64,
+    #[doc(hidden)]
+    pub settings_reserved: [AtomicU64; 2],
     /// By BPF: odd while degraded; counts both edges.
     pub degraded_seq: AtomicU64,
     /// By BPF: CPUs online.
@@ -224,14 +222,12 @@ pub struct ControlPage {
     pub nr_running: AtomicI64,
     /// When BPF last degraded.
     pub degraded_since_ns: AtomicU64,
-    /// Newest control generation a dispatch has acted on.
-    pub seen_generation: AtomicU64,
     /// By BPF, when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least.
     pub nr_held_cpus: AtomicU64,
     /// Runnable tasks in queues and in custody, at the warden's last round.
     pub nr_waiting: AtomicI64,
     #[doc(hidden)]
-    pub bpf_reserved: AtomicU64,
+    pub bpf_reserved: [AtomicU64; 2],
 
     /// Tasks in the pool after the last turn.
     pub nr_pooled: AtomicU64,

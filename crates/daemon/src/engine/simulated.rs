@@ -340,7 +340,6 @@ impl Fiction {
         let generation = self.word.generation.wrapping_add(1);
         self.word = ControlWord { mode, preemption, generation, ..ControlWord::default() };
         self.page().word.store(self.word.pack(), Relaxed);
-        self.page().seen_generation.store(generation.into(), Relaxed);
     }
 
     fn turn_degraded(&self) {

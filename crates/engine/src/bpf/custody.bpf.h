@@ -53,12 +53,10 @@ static u64 recovered_at_ns;
 
 static __always_inline void mark_custody(u32 slot, bool owned)
 {
-	u32 index = slot / 64;
+	u32 index = slot / 64, group = index / 64;
 	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
-	u64 bit = 1ULL << (slot & 63);
-
-	u32 group = index / 64;
-	u64 group_bit = 1ULL << (index & 63);
+	u64 bit = 1ULL << (slot & 63), group_bit = 1ULL << (index & 63);
+	u64 before;
 
 	if (!word || group >= NR_CUSTODY_GROUPS)
 		return;
@@ -67,7 +65,9 @@ static __always_inline void mark_custody(u32 slot, bool owned)
 		if (!(READ_ONCE(custody_groups[group]) & group_bit))
 			__sync_fetch_and_or(&custody_groups[group], group_bit);
 	} else {
-		__sync_fetch_and_and(word, ~bit);
+		/* Before whoever cleared it looks at the owner again. */
+		before = __sync_fetch_and_and(word, ~bit);
+		barrier_var(before);
 	}
 }
 
@@ -111,7 +111,7 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 
 	if (!due_ns || !READ_ONCE(page->parked))
 		return;
-	if (READ_ONCE(page->nr_custody) <= 0)
+	if (READ_ONCE(nr_in_custody) <= 0)
 		due_ns += NEWS_NS - BATCHING_NS;
 	else if (starved)
 		due_ns = now;
@@ -136,7 +136,7 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 llc = cpu_llc(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	s64 nr_custody = READ_ONCE(page->nr_custody);
+	s64 nr_custody = READ_ONCE(nr_in_custody);
 	const struct llc_ctx *domain = llc_ctx(llc);
 	s32 nr_queued = 0;
 
@@ -191,6 +191,14 @@ static __always_inline void note_displaced(struct task_struct *p, u32 slot)
 		WRITE_ONCE(cpuc->displaced, slot + 1);
 }
 
+/* The count in the page is a copy, and may be late by the other CPUs that change it in the same moment. */
+static __always_inline void change_custody(struct scherzo_control *page, s64 by)
+{
+	s64 before = __sync_fetch_and_add(&nr_in_custody, by);
+
+	WRITE_ONCE(page->nr_custody, before + by);
+}
+
 /* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
 static __always_inline bool take_back(struct scherzo_control *page, struct custody *custody, u32 index, u64 generation)
 {
@@ -200,21 +208,26 @@ static __always_inline bool take_back(struct scherzo_control *page, struct custo
 	    __sync_val_compare_and_swap(&custody->word, owned, generation << 1) != owned)
 		return false;
 	mark_custody(index, false);
-	__sync_fetch_and_add(&page->nr_custody, -1);
+	/* It may have been handed over again before its bit was cleared. */
+	if (READ_ONCE(custody->word) & CUSTODY_OWNED)
+		mark_custody(index, true);
+	change_custody(page, -1);
 	return true;
 }
 
-/* The kernel took the task out of our hands: dequeued, exiting, or simply running. */
-static __always_inline void leave_custody(const struct task_ctx *tctx)
+/* The kernel took the task out of our hands: dequeued, exiting, or simply running. False if it was not in user space's. */
+static __always_inline bool leave_custody(const struct task_ctx *tctx)
 {
 	struct custody *custody = slot_custody(tctx->slot);
 	struct scherzo_control *page;
 
 	if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
-		return;
+		return false;
 	page = control_page();
-	if (page && take_back(page, custody, tctx->slot, tctx->generation))
-		count(SCHERZO_CNT_LEFT);
+	if (!page || !take_back(page, custody, tctx->slot, tctx->generation))
+		return false;
+	count(SCHERZO_CNT_LEFT);
+	return true;
 }
 
 /*
@@ -235,7 +248,7 @@ static __always_inline void give_away(struct task_struct *p, const struct task_c
 	if (before & CUSTODY_OWNED)
 		count(SCHERZO_CNT_LEFT);
 	else
-		__sync_fetch_and_add(&page->nr_custody, 1);
+		change_custody(page, 1);
 	count_here(SCHERZO_CNT_HANDED);
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count_here(SCHERZO_CNT_HANDED_BATCH);
@@ -275,8 +288,12 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 			wake_engine_for_backlog(page, now, false);
 			return true;
 		}
-		/* Read meanwhile, perhaps before it was given away: then the answer has come too early. */
-		leave_custody(tctx);
+		/*
+		 * Read meanwhile, perhaps before it was given away: then the answer has come too early. Unless a CPU
+		 * has the task already.
+		 */
+		if (!leave_custody(tctx))
+			return true;
 	}
 	record_at = bpf_ringbuf_query(&facts, BPF_RB_PROD_POS);
 	fact = reserve_facts();
@@ -375,10 +392,11 @@ VERIFIED_ONCE int kick_all(u64 flags)
 
 static void degrade(struct scherzo_control *page, u64 now)
 {
-	u64 seq = READ_ONCE(page->degraded_seq);
+	u64 seq = READ_ONCE(degraded_seq);
 
-	if (seq & 1 || __sync_val_compare_and_swap(&page->degraded_seq, seq, seq + 1) != seq)
+	if (seq & 1 || __sync_val_compare_and_swap(&degraded_seq, seq, seq + 1) != seq)
 		return;
+	WRITE_ONCE(page->degraded_seq, seq + 1);
 	if (recovered_at_ns && time_delta(now, recovered_at_ns) < (s64)RELAPSE_NS)
 		degraded_hold_ns = degraded_hold_ns * 2 > HOLD_MAX_NS ? HOLD_MAX_NS : degraded_hold_ns * 2;
 	else
@@ -393,7 +411,7 @@ static void degrade(struct scherzo_control *page, u64 now)
 /* Back to user space once it has answered this very notice and the hold has passed since. */
 static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 {
-	u64 seq = READ_ONCE(page->degraded_seq);
+	u64 seq = READ_ONCE(degraded_seq);
 
 	if (!(seq & 1) || READ_ONCE(page->recovered_seq) != seq)
 		return;
@@ -401,8 +419,10 @@ static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 		WRITE_ONCE(answered_at_ns, now);
 	if (time_delta(now, READ_ONCE(answered_at_ns)) < (s64)degraded_hold_ns)
 		return;
-	if (__sync_val_compare_and_swap(&page->degraded_seq, seq, seq + 1) == seq)
-		WRITE_ONCE(recovered_at_ns, now);
+	if (__sync_val_compare_and_swap(&degraded_seq, seq, seq + 1) != seq)
+		return;
+	WRITE_ONCE(page->degraded_seq, seq + 1);
+	WRITE_ONCE(recovered_at_ns, now);
 }
 
 /* Age of the oldest entry among 64 slots. */
@@ -421,7 +441,10 @@ VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
 			break;
 		custody = slot_custody(index * 64 + ctzll(bits));
 		bits &= bits - 1;
-		age = custody ? time_delta(now, READ_ONCE(custody->handed_over_ns)) : 0;
+		/* Who takes a task back before its bit is set leaves the bit. */
+		if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
+			continue;
+		age = time_delta(now, READ_ONCE(custody->handed_over_ns));
 		if (age > oldest)
 			oldest = age;
 	}
@@ -455,7 +478,6 @@ VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
 static void queue_swept(struct task_struct *p, const struct scherzo_control *page, u64 now)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	struct task_ctx *tctx = task_ctx(p);
 	u64 slice_ns = default_slice_ns(page);
 
@@ -464,10 +486,8 @@ static void queue_swept(struct task_struct *p, const struct scherzo_control *pag
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, 0);
 	else if (!is_pinned(p))
 		insert(p, tctx, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, now, 0);
-	else if (cpuc && cpuc->online)
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, 0);
 	else
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, 0);
+		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, 0);
 	if (is_pinned(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

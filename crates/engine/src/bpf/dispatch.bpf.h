@@ -62,7 +62,7 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 	}
 }
 
-/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: its local queue is served. */
+/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: it stays with its own. */
 static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -375,7 +375,7 @@ VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (!page || !cpuc || READ_ONCE(page->nr_custody) <= 0)
+	if (!page || !cpuc || READ_ONCE(nr_in_custody) <= 0)
 		return false;
 	bpf_for(step, 1, nr) {
 		s32 other = cpu + step;
@@ -412,8 +412,6 @@ static __always_inline void follow_control(struct scherzo_control *page, struct 
 		if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)(2 * DRAIN_FIRST_NS))
 			WRITE_ONCE(order_changed_ns, now);
 	}
-	if (READ_ONCE(page->seen_generation) != word.generation)
-		WRITE_ONCE(page->seen_generation, word.generation);
 }
 
 /*
@@ -434,7 +432,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	}
 	if (!cpuc->low_power && !is_pinned(prev) && stays_packed(prev, word, task_class(tctx)))
 		return;
-	if (READ_ONCE(page->nr_custody) > 0 && slice_ns > NSEC_PER_MSEC)
+	if (READ_ONCE(nr_in_custody) > 0 && slice_ns > NSEC_PER_MSEC)
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	tctx->slice_ns = time_delta(now, tctx->started_ns) + slice_ns;
@@ -444,8 +442,30 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	refresh(prev, tctx, page, now, 0);
 }
 
-/* What waited for a CPU that went offline moves on; another CPU's dispatch may do it as well. */
-VERIFIED_ONCE int move_offline_queue(s32 cpu)
+/* Moves those tasks of a queue that belong to an offline CPU to its local queue: the kernel takes it from there. */
+VERIFIED_ONCE int push_off(u64 queue, s32 cpu)
+{
+	struct task_struct *p;
+
+	if (scx_bpf_dsq_nr_queued(queue) <= 0)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		struct task_ctx *tctx = task_ctx(p);
+		u64 local = SCX_DSQ_LOCAL_ON | cpu;
+
+		if (!tctx || scx_bpf_task_cpu(p) != cpu)
+			continue;
+		leave_queue(tctx);
+		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* What was to run on the CPU only, but belongs to another one, goes where any CPU of the domain finds it. */
+VERIFIED_ONCE int open_own_queue(s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	struct task_struct *p;
@@ -455,23 +475,34 @@ VERIFIED_ONCE int move_offline_queue(s32 cpu)
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
 		struct task_ctx *tctx = task_ctx(p);
-		u64 local = SCX_DSQ_LOCAL_ON | cpu;
 
 		if (!tctx)
 			continue;
-
-		/* Pinned tasks stay with the CPU: the kernel breaks their affinity when it pushes them off. */
-		if (is_pinned(p)) {
-			leave_queue(tctx);
-			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
-		} else {
-			enter_queue(tctx, QUEUE_ID(QUEUE_BATCH, cpuc->llc));
-			note_batch_key(cpuc->llc, p->scx.dsq_vtime);
-			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
-		}
+		enter_queue(tctx, QUEUE_ID(QUEUE_BATCH, cpuc->llc));
+		note_batch_key(cpuc->llc, p->scx.dsq_vtime);
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
 		count(SCHERZO_CNT_OFFLINE);
 	}
 	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/*
+ * A CPU gets no dispatch from the moment it begins to go offline, and is not gone before all its tasks are. Perhaps no other
+ * CPU may take them, and the kernel knows how to break an affinity: it pushes away what the CPU itself would run next.
+ * Another CPU's dispatch may do this as well, for tasks that were queued in the last moment.
+ */
+VERIFIED_ONCE int leave_cpu(s32 cpu)
+{
+	u32 llc;
+
+	push_off(QUEUE_ID(QUEUE_CPU, cpu), cpu);
+	open_own_queue(cpu);
+	bpf_for(llc, 0, nr_llcs) {
+		push_off(QUEUE_ID(QUEUE_INTERACTIVE, llc), cpu);
+		push_off(QUEUE_ID(QUEUE_BATCH, llc), cpu);
+		push_off(QUEUE_ID(QUEUE_FIFO, llc), cpu);
+	}
 	return 0;
 }
 

@@ -52,7 +52,7 @@ void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
 	note_idle(cpuc, false);
 	forget_cpu(cpuc, cpu);
 	choose_low_power_cpus();
-	move_offline_queue(cpu);
+	leave_cpu(cpu);
 	kick_all(SCX_KICK_IDLE);
 }
 

@@ -30,12 +30,14 @@
 char _license[] SEC("license") = "GPL";
 
 #include "state.bpf.h"
+#include "queues.bpf.h"
 #include "place.bpf.h"
 #include "custody.bpf.h"
 #include "dispatch.bpf.h"
 #include "follow.bpf.h"
 #include "warden.bpf.h"
 #include "lifecycle.bpf.h"
+#include "account.bpf.h"
 
 static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
 					enum scherzo_counter counter)
@@ -175,7 +177,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;
 	klass = task_class(tctx);
-	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded(page)) {
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
 		cpu = run_on_awake_cpu(p, page, word, klass);
 		if (cpu >= 0) {
 			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
@@ -199,7 +201,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
-	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded(page))
+	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded())
 		return prev_cpu;
 	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC);
 	if (cpu < 0)
@@ -259,13 +261,39 @@ static __always_inline bool gave_way(struct task_struct *p, const struct task_ct
 	return cpuc && READ_ONCE(cpuc->makes_room) && !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
 }
 
+/* Where a task goes that no CPU was taken for: into a queue of ours or into custody. */
+static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+				     struct control_word word, u64 enq_flags)
+{
+	u32 klass;
+
+	if (!tctx || is_reclaim(p) || is_degraded()) {
+		queue_in_kernel(p, word_bits(word), enq_flags);
+		return;
+	}
+	follow_wait(p, tctx);
+	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
+		requeue(p, tctx, word, enq_flags);
+		return;
+	}
+
+	klass = task_class(tctx);
+	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_judged(p, word_bits(word), enq_flags))
+		return;
+	if (!hand_over(p, tctx, page, klass, enq_flags))
+		queue_in_kernel(p, word_bits(word), enq_flags);
+}
+
 void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
 	u64 kick_flags;
-	u32 klass;
 	s32 cpu;
 
 	if (!page) {
@@ -298,27 +326,9 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
 		return;
 	}
-	/* Everything from here on waits in a queue of ours or in custody. */
+	let_wait(p, tctx, page, word, enq_flags);
+	/* Afterwards: it may have been about to stop because there was nothing yet. */
 	arm_warden();
-	if (!tctx || is_reclaim(p) || is_degraded(page)) {
-		queue_in_kernel(p, word_bits(word), enq_flags);
-		return;
-	}
-	follow_wait(p, tctx);
-	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
-		requeue(p, tctx, word, enq_flags);
-		return;
-	}
-
-	klass = task_class(tctx);
-	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
-		return;
-	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count_here(SCHERZO_CNT_CONTENDED_BATCH);
-	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_judged(p, word_bits(word), enq_flags))
-		return;
-	if (!hand_over(p, tctx, page, klass, enq_flags))
-		queue_in_kernel(p, word_bits(word), enq_flags);
 }
 
 void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
@@ -341,7 +351,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	if (!page || !cpuc)
 		return;
 	word = control_word(page);
-	order = effective_order(page, word);
+	order = effective_order(word);
 	follow_control(page, word, order, now);
 	if (order == SCHERZO_ORDER_FIFO)
 		how |= PICK_FIFO;
@@ -353,11 +363,11 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		u32 stranded = __sync_lock_test_and_set(&stranded_cpu, 0);
 
 		if (stranded)
-			move_offline_queue(stranded - 1);
+			leave_cpu(stranded - 1);
 	}
-	if (is_degraded(page)) {
+	if (is_degraded()) {
 		try_recover(page, now);
-		if (READ_ONCE(page->nr_custody) > 0)
+		if (READ_ONCE(nr_in_custody) > 0)
 			sweep_custody(now);
 	}
 	if (take_work(cpu, cpuc, now, how, word)) {
@@ -366,9 +376,12 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	/* Nothing left here: whatever user space still holds is wanted now, and what it has answered meanwhile. */
 	wake_engine_for_backlog(page, now, true);
-	if (READ_ONCE(page->nr_submitted) != READ_ONCE(nr_drained))
+	if (signed_delta(READ_ONCE(page->nr_submitted), READ_ONCE(nr_drained)) > 0 && !is_degraded())
 		scx_bpf_kick_cpu(cpu, 0);
-	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+	/* A CPU that was idle and stays so is not said to be: while the kernel schedules by itself, as for a sleep, we miss it. */
+	if (!prev)
+		note_idle(cpuc, cpuc->online);
+	else if (prev->scx.flags & SCX_TASK_QUEUED)
 		keep_running(prev, page, cpuc, word);
 }
 
@@ -378,50 +391,6 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 	if (page)
 		wake_engine_for_backlog(page, scx_bpf_now(), false);
-}
-
-static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)
-{
-	struct scherzo_cpu_stats *stats = this_cpu_stats();
-	s64 wait_us = time_delta(now, tctx->wait_since_ns) / (s64)NSEC_PER_USEC;
-	u32 bucket;
-
-	if (!stats || !tctx->wait_since_ns)
-		return;
-	/* scx's log2_u64() counts from one: it gives 1 for 1 us, as the buckets want it. */
-	bucket = wait_us > 0 ? log2_u64(wait_us) : 0;
-	if (bucket >= SCHERZO_NR_WAIT_BUCKETS)
-		bucket = SCHERZO_NR_WAIT_BUCKETS - 1;
-	stats->wait[klass & (SCHERZO_NR_CLASSES - 1)][bucket & (SCHERZO_NR_WAIT_BUCKETS - 1)]++;
-}
-
-static __always_inline void count_migration(struct task_ctx *tctx, const struct cpu_ctx *cpuc, s32 cpu)
-{
-	if (tctx->last_cpu == cpu)
-		return;
-	if (tctx->last_cpu >= 0)
-		count(cpu_llc(tctx->last_cpu) == cpuc->llc ? SCHERZO_CNT_MIGRATED_LLC : SCHERZO_CNT_MIGRATED_FAR);
-	tctx->last_cpu = cpu;
-}
-
-/* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */
-#define LOW_POWER_PERFORMANCE (SCX_CPUPERF_ONE / 2)
-
-/*
- * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
- * somebody waits for gets all. Other governors do not ask.
- */
-static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
-{
-	const struct scherzo_control *page = control_page();
-	u32 wanted = SCX_CPUPERF_ONE;
-
-	if (page && klass == SCHERZO_CLASS_BATCH && control_word(page).mode == SCHERZO_MODE_LOW_POWER)
-		wanted = LOW_POWER_PERFORMANCE;
-	if (cpuc->performance == wanted)
-		return;
-	cpuc->performance = wanted;
-	scx_bpf_cpuperf_set(cpu, wanted);
 }
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
@@ -507,7 +476,8 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 
 	if (!stats || !cpuc)
 		return;
-	note_idle(cpuc, idle);
+	/* One that goes offline idles too. */
+	note_idle(cpuc, idle && cpuc->online);
 	if (!idle) {
 		ours_left(cpuc, scx_bpf_now());
 		return;
@@ -517,7 +487,7 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	if (cpuc->rechecked || !cpuc->online)
 		return;
 	if (nr_queued(QUEUE_INTERACTIVE, cpuc->llc) || nr_queued(QUEUE_BATCH, cpuc->llc) ||
-	    nr_queued(QUEUE_FIFO, cpuc->llc)) {
+	    nr_queued(QUEUE_FIFO, cpuc->llc) || nr_queued(QUEUE_CPU, cpu)) {
 		cpuc->rechecked = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}

@@ -347,7 +347,7 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return 0;
 	}
-	if (effective_order(page, word) == SCHERZO_ORDER_FIFO)
+	if (effective_order(word) == SCHERZO_ORDER_FIFO)
 		kind = QUEUE_FIFO;
 	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, now, enq_flags);
 	kick_idle_for(p, bits, klass);
@@ -398,6 +398,7 @@ VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits,
 	count(SCHERZO_CNT_AS_JUDGED);
 	if (is_pinned(p)) {
 		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 		return true;
 	}
 	kind = word.order == SCHERZO_ORDER_FIFO ? QUEUE_FIFO : QUEUE_INTERACTIVE;
@@ -435,9 +436,10 @@ VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits
 	llc = target_llc(p, word, klass);
 	if (is_pinned(p)) {
 		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 		return 0;
 	}
-	if (effective_order(page, word) == SCHERZO_ORDER_FIFO) {
+	if (effective_order(word) == SCHERZO_ORDER_FIFO) {
 		kind = QUEUE_FIFO;
 		enq_flags |= SCX_ENQ_HEAD;
 	}

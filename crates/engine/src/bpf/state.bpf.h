@@ -2,8 +2,9 @@
 /*
  * state.bpf.h: maps, contexts and the small accessors that everything else is written in.
  *
- * Ownership: each word of the control page has one writer (see scherzo_wire.h). What only BPF may see (who owns a slot,
- * what is in custody, what runs where) lives in maps that are not memory-mapped, so that a broken engine cannot forge it.
+ * Ownership: each word of the control page has one writer (see scherzo_wire.h). What BPF relies on (who owns a slot, what is
+ * in custody and how much, whether it schedules alone, what runs where) lives in memory that is not mapped by anybody, so
+ * that a broken engine cannot forge it; what the page says of it is a copy.
  */
 #ifndef SCHERZO_STATE_BPF_H
 #define SCHERZO_STATE_BPF_H
@@ -238,6 +239,12 @@ static u64 order_changed_ns;
 /* The engine's thread is runnable and not running. */
 static u32 engine_waits CACHELINE;
 
+/* Tasks in custody; what the control page says is a copy. */
+static s64 nr_in_custody CACHELINE;
+
+/* Odd while degraded, counts both edges. User space sees a copy. */
+static u64 degraded_seq CACHELINE;
+
 /* CPUs that run nothing of ours. Like the kernel, start from all of them: busy ones put that right at once. */
 static s64 nr_idle CACHELINE;
 
@@ -389,15 +396,15 @@ static __always_inline struct control_word word_of(u64 bits)
 	return word;
 }
 
-static __always_inline bool is_degraded(const struct scherzo_control *page)
+static __always_inline bool is_degraded(void)
 {
-	return READ_ONCE(page->degraded_seq) & 1;
+	return READ_ONCE(degraded_seq) & 1;
 }
 
 /* While degraded everything is ordered by arrival: there is nobody to ask for keys. */
-static __always_inline u8 effective_order(const struct scherzo_control *page, struct control_word word)
+static __always_inline u8 effective_order(struct control_word word)
 {
-	return is_degraded(page) ? SCHERZO_ORDER_FIFO : word.order;
+	return is_degraded() ? SCHERZO_ORDER_FIFO : word.order;
 }
 
 static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
@@ -429,104 +436,18 @@ static __always_inline u32 cpu_llc(s32 cpu)
 }
 
 /*
- * How many tasks a queue holds, as far as we know: asking the kernel is a search in a hash table, and a dispatch would ask
- * half a dozen times. A task counts from before it enters until it runs, so the count may be too high for a moment. Too
- * low it gets in one race only (a decision overtaken by the kernel between its check and its effect), and then the warden
- * puts it right.
+ * Each CPU for itself, so that the flag needs no atomics. A CPU notes that it idles before it looks at the queues once more,
+ * and who queues a task looks here afterwards; that the atomic's value is used makes it order on every architecture.
  */
-static __always_inline s32 queue_count(u64 queue)
-{
-	u32 kind = queue >> 32, index = queue;
-	struct llc_ctx *domain;
-	struct cpu_ctx *cpuc;
-
-	if (kind == QUEUE_CPU) {
-		cpuc = cpu_ctx(index);
-		return cpuc ? READ_ONCE(cpuc->nr_own) : 0;
-	}
-	domain = llc_ctx(index);
-	if (!domain)
-		return 0;
-	if (kind == QUEUE_INTERACTIVE)
-		return READ_ONCE(domain->nr_interactive);
-	return kind == QUEUE_BATCH ? READ_ONCE(domain->nr_batch) : READ_ONCE(domain->nr_fifo);
-}
-
-/* Adds to the count; verified once, since it is wanted in many places. */
-VERIFIED_ONCE int change_count(u64 queue, s32 by)
-{
-	u32 kind = queue >> 32, index = queue;
-	struct llc_ctx *domain;
-	struct cpu_ctx *cpuc;
-
-	if (kind == QUEUE_CPU) {
-		cpuc = cpu_ctx(index);
-		if (!cpuc)
-			return 0;
-		__sync_fetch_and_add(&cpuc->nr_own, by);
-		return 0;
-	}
-	domain = llc_ctx(index);
-	if (!domain)
-		return 0;
-	if (kind == QUEUE_INTERACTIVE)
-		__sync_fetch_and_add(&domain->nr_interactive, by);
-	else if (kind == QUEUE_BATCH)
-		__sync_fetch_and_add(&domain->nr_batch, by);
-	else
-		__sync_fetch_and_add(&domain->nr_fifo, by);
-	return 0;
-}
-
-static __always_inline void leave_queue(struct task_ctx *tctx)
-{
-	u64 queue = READ_ONCE(tctx->queue);
-
-	if (queue && __sync_val_compare_and_swap(&tctx->queue, queue, 0) == queue)
-		change_count(queue, -1);
-}
-
-static __always_inline void enter_queue(struct task_ctx *tctx, u64 queue)
-{
-	u64 before;
-
-	change_count(queue, 1);
-	before = __sync_lock_test_and_set(&tctx->queue, queue);
-	if (before)
-		change_count(before, -1);
-}
-
-/* Before a task enters a domain's queue of batch work, see llc_ctx.batch_from_ns. */
-static __always_inline void note_batch_key(u32 llc, u64 key_ns)
-{
-	struct llc_ctx *domain = llc_ctx(llc);
-	u64 from_ns = domain ? READ_ONCE(domain->batch_from_ns) : 0;
-
-	if (domain && signed_delta(key_ns, from_ns) < 0)
-		__sync_val_compare_and_swap(&domain->batch_from_ns, from_ns, key_ns);
-}
-
-/* Puts a task into one of our queues, at its key or, where arrival is the order, at the end. */
-static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx, u64 queue, u64 slice_ns, u64 key_ns,
-				   u64 enq_flags)
-{
-	enter_queue(tctx, queue);
-	if (queue >> 32 == QUEUE_FIFO) {
-		scx_bpf_dsq_insert(p, queue, slice_ns, enq_flags);
-		return;
-	}
-	if (queue >> 32 == QUEUE_BATCH)
-		note_batch_key(queue, key_ns);
-	scx_bpf_dsq_insert_vtime(p, queue, slice_ns, key_ns, enq_flags);
-}
-
-/* Each CPU for itself, so that the flag needs no atomics. */
 static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)
 {
+	s64 before;
+
 	if (cpuc->idle == idle)
 		return;
 	cpuc->idle = idle;
-	__sync_fetch_and_add(&nr_idle, idle ? 1 : -1);
+	before = __sync_fetch_and_add(&nr_idle, idle ? 1 : -1);
+	barrier_var(before);
 }
 
 /* A higher class that has had a CPU for so long starves others. */

@@ -11,6 +11,10 @@
 #ifndef SCHERZO_WARDEN_BPF_H
 #define SCHERZO_WARDEN_BPF_H
 
+/* How old custody may get before BPF schedules alone. */
+#define CUSTODY_LIMIT_NS (100 * NSEC_PER_MSEC)
+/* How long a runnable task may wait before the scheduler gives up. */
+#define STALL_LIMIT_NS (5000 * NSEC_PER_MSEC)
 /* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
 #define NR_STALL_SAMPLES 16
 
@@ -20,20 +24,30 @@
  */
 static u64 nr_found;
 static u32 nr_seen;
-/* An offline CPU whose queue got a task in the moment it went, plus one; a dispatch moves it. */
+/* An offline CPU that a task still waits for or belongs to, plus one; a dispatch moves it. */
 static u32 stranded_cpu;
 
-/* Looks at the head of one queue. */
-VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
+/*
+ * A decision that the kernel overtook has left a note that the task is in another queue than this one, whose count is then
+ * too low: dispatches may pass it by.
+ */
+static __always_inline void put_note_right(struct task_ctx *tctx, u64 dsq_id)
 {
-	s32 known = queue_count(dsq_id), nr = scx_bpf_dsq_nr_queued(dsq_id);
+	if (READ_ONCE(tctx->queue) == dsq_id)
+		return;
+	enter_queue(tctx, dsq_id);
+	kick_all(SCX_KICK_IDLE);
+}
+
+/* Looks at the first tasks of one queue. */
+VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now)
+{
+	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	struct task_struct *p;
 
 	if (nr <= 0)
 		return 0;
 	nr_found += nr;
-	if (known <= 0 && queue_count(dsq_id) == known)
-		change_count(dsq_id, nr - known);
 	nr_seen = 0;
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
@@ -44,11 +58,16 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 
 		if (nr_seen++ >= NR_STALL_SAMPLES)
 			break;
-		if (!tctx || !cpuc || !tctx->wait_since_ns)
+		if (!tctx || !cpuc)
+			continue;
+		put_note_right(tctx, dsq_id);
+		if (!READ_ONCE(cpuc->online))
+			WRITE_ONCE(stranded_cpu, scx_bpf_task_cpu(p) + 1);
+		if (!tctx->wait_since_ns)
 			continue;
 		waited = time_delta(now, tctx->wait_since_ns);
 		held = signed_delta(cpu_held_ns(cpuc, now), tctx->wait_held_ns);
-		if (waited - (held > 0 ? held : 0) > (s64)limit_ns) {
+		if (waited - (held > 0 ? held : 0) > (s64)STALL_LIMIT_NS) {
 			scx_bpf_error("stall: %s[%d] has been runnable for %lld ms in queue %llx", p->comm, p->pid,
 				      waited / (s64)NSEC_PER_MSEC, dsq_id);
 			break;
@@ -58,7 +77,7 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now, u64 limit_ns)
 	return 0;
 }
 
-VERIFIED_ONCE int check_queues(u64 now, u64 limit_ns)
+VERIFIED_ONCE int check_queues(u64 now)
 {
 	u32 index;
 
@@ -66,14 +85,14 @@ VERIFIED_ONCE int check_queues(u64 now, u64 limit_ns)
 	bpf_for(index, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(index);
 
-		check_queue(QUEUE_ID(QUEUE_CPU, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_CPU, index), now);
 		if (cpuc && !cpuc->online && scx_bpf_dsq_nr_queued(QUEUE_ID(QUEUE_CPU, index)) > 0)
 			WRITE_ONCE(stranded_cpu, index + 1);
 	}
 	bpf_for(index, 0, nr_llcs) {
-		check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now, limit_ns);
-		check_queue(QUEUE_ID(QUEUE_BATCH, index), now, limit_ns);
-		check_queue(QUEUE_ID(QUEUE_FIFO, index), now, limit_ns);
+		check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now);
+		check_queue(QUEUE_ID(QUEUE_BATCH, index), now);
+		check_queue(QUEUE_ID(QUEUE_FIFO, index), now);
 	}
 	return 0;
 }
@@ -95,7 +114,7 @@ VERIFIED_ONCE int kick_for_late_batch(u64 now)
 /* Degraded, and the notice has not been answered: it may not have found room in the ring. */
 static __always_inline void remind_engine(const struct scherzo_control *page)
 {
-	u64 seq = READ_ONCE(page->degraded_seq);
+	u64 seq = READ_ONCE(degraded_seq);
 
 	if (seq & 1 && READ_ONCE(page->recovered_seq) != seq && READ_ONCE(page->parked))
 		wake_engine();
@@ -111,14 +130,14 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	wake_engine_for_backlog(page, now, false);
 	remind_engine(page);
 	try_recover(page, now);
-	check_queues(now, READ_ONCE(page->stall_limit_ns));
-	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(page->nr_custody));
+	check_queues(now);
+	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_custody));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
-	if (READ_ONCE(page->nr_custody) > 0) {
-		if (oldest_custody_ns(now) > READ_ONCE(page->custody_limit_ns))
+	if (READ_ONCE(nr_in_custody) > 0) {
+		if (oldest_custody_ns(now) > CUSTODY_LIMIT_NS)
 			degrade(page, now);
 		/* Entries that a dispatch did not get to sweep need another one. */
-		if (is_degraded(page))
+		if (is_degraded())
 			kick_all(0);
 	}
 	if (READ_ONCE(stranded_cpu))
@@ -126,13 +145,13 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	else
 		kick_for_late_batch(now);
 
-	if (nr_found || READ_ONCE(page->nr_custody) > 0 || is_degraded(page)) {
+	if (nr_found || READ_ONCE(nr_in_custody) > 0 || is_degraded()) {
 		bpf_timer_start(timer, WARDEN_PERIOD_NS, 0);
 		return 0;
 	}
 	/* A full barrier: a hand-over that saw the warden armed has made its entry visible by now. */
 	__sync_lock_test_and_set(&warden_armed, 0);
-	if (READ_ONCE(page->nr_custody) > 0)
+	if (READ_ONCE(nr_in_custody) > 0)
 		arm_warden();
 	return 0;
 }

@@ -104,6 +104,7 @@ const TOPOLOGY: &[Case] = &[
     case("every mode under load", basics::every_mode_under_load),
     case("work spreads over all domains", topology::spreads),
     case("a CPU leaves and returns", faults::cpu_hotplug),
+    case("a domain leaves and returns", topology::domain_hotplug),
     case("every way to find an idle CPU", topology::placements),
     case("nothing was ejected", basics::no_ejections),
 ];

@@ -36,6 +36,35 @@ fn idle_ticks(stat: &str) -> impl Iterator<Item = u64> {
     of_cpus.filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
 }
 
+/// All CPUs of a domain leave under load, one after the other, and with them every CPU that some tasks may use. The kernel
+/// moves those elsewhere, the others keep all CPUs busy, and the counts are right.
+pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let list = guest.check("cat /sys/devices/system/node/node1/cpulist", MOMENT)?;
+    let cpus = guest.check("cd /sys/devices/system/node/node1; echo cpu[0-9]*", MOMENT)?;
+    let load = start_load(guest)?;
+    let confined = guest.spawn(&format!("exec taskset -c {list} stress-ng --cpu 6 --cpu-method int64 --quiet"))?;
+    guest.check("sleep 1", MOMENT)?;
+    let set_online =
+        |value: u32| format!("for cpu in {cpus}; do echo {value} >/sys/devices/system/cpu/$cpu/online; done");
+    guest.check(&set_online(0), HOTPLUG_LIMIT).context("CPUs could not leave")?;
+    guest.check("sleep 2", MOMENT)?;
+    ensure_responsive(guest)?;
+    ensure_undisturbed(guest, &loaded)?;
+    let nr_online: u64 = guest.check("nproc", MOMENT)?.parse()?;
+    let [nr_running] = statistics(guest, ["nr_running"])?;
+    ensure!(nr_running == nr_online, "{nr_running} of {nr_online} CPUs are said to be busy under two hogs each");
+    guest.check(&set_online(1), HOTPLUG_LIMIT).context("CPUs could not return")?;
+    ensure_responsive(guest)?;
+    end_load(guest, &confined)?;
+    end_load(guest, &load)?;
+    ensure_undisturbed(guest, &loaded)?;
+    ensure_sound(guest)
+}
+
+/// A domain's CPUs need so long to leave an emulated machine under load, or to return.
+const HOTPLUG_LIMIT: Duration = Duration::from_mins(1);
+
 /// What is changed from its default, together: all of these are flags.
 const PLACEMENTS: &[&[(&str, bool)]] = &[
     &[("builtin_idle", false)],

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * account.bpf.h: what a CPU notes when a task starts there.
+ */
+#ifndef SCHERZO_ACCOUNT_BPF_H
+#define SCHERZO_ACCOUNT_BPF_H
+
+static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)
+{
+	struct scherzo_cpu_stats *stats = this_cpu_stats();
+	s64 wait_us = time_delta(now, tctx->wait_since_ns) / (s64)NSEC_PER_USEC;
+	u32 bucket;
+
+	if (!stats || !tctx->wait_since_ns)
+		return;
+	/* scx's log2_u64() counts from one: it gives 1 for 1 us, as the buckets want it. */
+	bucket = wait_us > 0 ? log2_u64(wait_us) : 0;
+	if (bucket >= SCHERZO_NR_WAIT_BUCKETS)
+		bucket = SCHERZO_NR_WAIT_BUCKETS - 1;
+	stats->wait[klass & (SCHERZO_NR_CLASSES - 1)][bucket & (SCHERZO_NR_WAIT_BUCKETS - 1)]++;
+}
+
+static __always_inline void count_migration(struct task_ctx *tctx, const struct cpu_ctx *cpuc, s32 cpu)
+{
+	if (tctx->last_cpu == cpu)
+		return;
+	if (tctx->last_cpu >= 0)
+		count(cpu_llc(tctx->last_cpu) == cpuc->llc ? SCHERZO_CNT_MIGRATED_LLC : SCHERZO_CNT_MIGRATED_FAR);
+	tctx->last_cpu = cpu;
+}
+
+/* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */
+#define LOW_POWER_PERFORMANCE (SCX_CPUPERF_ONE / 2)
+
+/*
+ * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
+ * somebody waits for gets all. Other governors do not ask.
+ */
+static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
+{
+	const struct scherzo_control *page = control_page();
+	u32 wanted = SCX_CPUPERF_ONE;
+
+	if (page && klass == SCHERZO_CLASS_BATCH && control_word(page).mode == SCHERZO_MODE_LOW_POWER)
+		wanted = LOW_POWER_PERFORMANCE;
+	if (cpuc->performance == wanted)
+		return;
+	cpuc->performance = wanted;
+	scx_bpf_cpuperf_set(cpu, wanted);
+}
+
+#endif /* SCHERZO_ACCOUNT_BPF_H */
