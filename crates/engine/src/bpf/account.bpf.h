@@ -49,4 +49,12 @@ static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u
 	scx_bpf_cpuperf_set(cpu, wanted);
 }
 
+/* Interactive work begins here, or goes on. */
+static __always_inline void note_burst(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
+{
+	WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
+	if (!tctx->burst_ns)
+		note_brief(cpuc, tctx, now);
+}
+
 #endif /* SCHERZO_ACCOUNT_BPF_H */

@@ -126,19 +126,22 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 					 const struct scherzo_control *page, struct control_word word,
 					 s32 prev_cpu, bool waker_says_done)
 {
+	struct cpu_ctx *cpuc;
 	s32 cpu;
 
 	if (waker_says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return bpf_get_smp_processor_id();
 	}
-	if (word.preemption && waits_behind_engine(p, prev_cpu)) {
+	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return prev_cpu;
 	}
 	if (word.preemption) {
 		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
-		if (cpu >= 0) {
+		cpuc = cpu_ctx(cpu);
+		if (cpuc) {
+			note_brief(cpuc, tctx, scx_bpf_now() + TAKEOVER_NS);
 			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
 			return cpu;
 		}
@@ -388,9 +391,16 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 {
 	struct scherzo_control *page = control_page();
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u64 now = scx_bpf_now();
 
 	if (page)
-		wake_engine_for_backlog(page, scx_bpf_now(), false);
+		wake_engine_for_backlog(page, now, false);
+	if (cpuc && outstays_brief(cpuc, cpu, now)) {
+		WRITE_ONCE(cpuc->makes_room, true);
+		scx_bpf_task_set_slice(p, 0);
+	}
 }
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
@@ -409,6 +419,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	count_here(SCHERZO_CNT_SWITCHES);
 	retract_claim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
+	WRITE_ONCE(cpuc->brief_until_ns, 0);
 	late_pick = cpuc->late_pick;
 	cpuc->late_pick = false;
 	cpuc->rechecked = false;
@@ -433,7 +444,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	if (klass == SCHERZO_CLASS_BATCH)
 		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
 	else if (!is_kthread(p))
-		WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
+		note_burst(cpuc, tctx, now);
 }
 
 void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)

@@ -165,6 +165,40 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 	return true;
 }
 
+/* How long a task must have run the last time at most to be worth waiting for, rather than to take another CPU. */
+#define WORTH_WAITING_NS (50 * NSEC_PER_USEC)
+/* What it takes until a CPU that was taken from batch work runs who took it. */
+#define TAKEOVER_NS (20 * NSEC_PER_USEC)
+
+/* The task has the CPU from then on. */
+static __always_inline void note_brief(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 from_ns)
+{
+	if (tctx->last_burst_ns < WORTH_WAITING_NS)
+		WRITE_ONCE(cpuc->brief_until_ns, from_ns + tctx->last_burst_ns);
+}
+
+/*
+ * Who has the CPU where the task was is gone again in microseconds, sooner than another one could be interrupted and switch;
+ * batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's guess.
+ */
+static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
+
+	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && may_run_on(p, prev_cpu) &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | prev_cpu);
+}
+
+/* The guess was wrong, and somebody waits for who runs here now: true once it has had that time several times over. */
+static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, u64 now)
+{
+	u64 until_ns = READ_ONCE(cpuc->brief_until_ns);
+
+	return until_ns && signed_delta(now, until_ns) > (s64)(10 * WORTH_WAITING_NS) &&
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0;
+}
+
 /* Published when a batch task starts: this CPU may be taken from it. */
 static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key_ns)
 {

@@ -166,6 +166,11 @@ struct cpu_ctx {
 	 * has the CPU next.
 	 */
 	u64 burst_since_ns;
+	/*
+	 * Non-zero if who has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be gone by
+	 * then.
+	 */
+	u64 brief_until_ns;
 	u32 displaced; /* slot, plus one, of the task that was last handed over from here without having slept */
 } CACHELINE;
 
