@@ -105,7 +105,7 @@ pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<
 pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
     mode.parse().map_err(|_| {
         let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
-        Error::InvalidMode(format!("There is no mode {mode:?}. Choose one of {known}."))
+        Error::InvalidMode(format!("There is no mode {}. Choose one of {known}.", settings::quoted(mode)))
     })
 }
 

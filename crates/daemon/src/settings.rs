@@ -155,11 +155,21 @@ pub fn differing(some: Settings, others: Settings) -> Vec<&'static str> {
     ALL.iter().filter(differ).map(|setting| setting.key).collect()
 }
 
+/// A caller's word in a sentence for the caller: shortened, as an answer longer than the bus allows would end the connection.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    const MAX_CHARS: usize = 40;
+    match word.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{:?}…", &word[..end]),
+        None => format!("{word:?}"),
+    }
+}
+
 /// The setting of that name.
 pub fn find(key: &str) -> Result<&'static Setting, String> {
     ALL.iter().find(|setting| setting.key == key).ok_or_else(|| {
         let known: Vec<_> = ALL.iter().map(|setting| setting.key).collect();
-        format!("there is no setting {key:?}; there are {}", known.join(", "))
+        format!("there is no setting {}; there are {}", quoted(key), known.join(", "))
     })
 }
 
@@ -218,6 +228,14 @@ impl From<Value> for OwnedVariant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_word_is_not_repeated_at_length() {
+        assert_eq!(quoted("turbo"), r#""turbo""#);
+        let long = "\"ü".repeat(1 << 20);
+        assert!(quoted(&long).len() < 200 && find(&long).unwrap_err().len() < 2_000);
+        assert!(crate::bus::parse_mode(&long).unwrap_err().to_string().len() < 500);
+    }
 
     #[test]
     fn values_end_where_they_are_read() {

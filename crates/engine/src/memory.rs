@@ -14,23 +14,27 @@ const STACK_BYTES: usize = 256 << 10;
 /// `vm.compact_unevictable_allowed` as it was, restored when dropped. If the engine is killed the daemon restores it.
 #[derive(Debug)]
 pub struct CompactionOff {
-    before: String,
+    /// `None` on a kernel without compaction.
+    before: Option<String>,
 }
 
 impl CompactionOff {
     /// Saves the value and clears it.
     pub fn new() -> Result<Self> {
-        let before =
-            fs::read_to_string(COMPACT_UNEVICTABLE).with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?;
+        let before = match fs::read_to_string(COMPACT_UNEVICTABLE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self { before: None }),
+            before => before.with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?,
+        };
         fs::write(COMPACT_UNEVICTABLE, "0").with_context(|| format!("cannot write {COMPACT_UNEVICTABLE}"))?;
-        Ok(Self { before: before.trim().to_owned() })
+        Ok(Self { before: Some(before.trim().to_owned()) })
     }
 }
 
 impl Drop for CompactionOff {
     fn drop(&mut self) {
-        if let Err(error) = fs::write(COMPACT_UNEVICTABLE, &self.before) {
-            eprintln!("<4>cannot restore {COMPACT_UNEVICTABLE} to {}: {error}", self.before);
+        let Some(before) = &self.before else { return };
+        if let Err(error) = fs::write(COMPACT_UNEVICTABLE, before) {
+            eprintln!("<4>cannot restore {COMPACT_UNEVICTABLE} to {before}: {error}");
         }
     }
 }

@@ -16,8 +16,8 @@ use super::request::Refresh;
 
 impl State {
     pub(super) fn start(&mut self) {
-        if self.kernel.has_ours() {
-            // The engine of a service that died is about to notice and unload.
+        if self.kernel.has_ours() || matches!(self.kernel, Kernel::Changing { .. }) {
+            // The engine of a service that died is about to notice and unload, or does already.
             self.drain();
         } else {
             self.become_idle();
@@ -34,6 +34,8 @@ impl State {
             // Why is about to be told: by the engine, or by how its process ended.
             Phase::Loaded(_) if !self.kernel.has_ours() => self.end(Cause::Unknown),
             Phase::Draining { .. } if self.kernel_has_let_go() => self.become_idle(),
+            // The kernel tells that something goes before it is gone, and nothing afterwards: look until it is.
+            Phase::Idle if matches!(self.kernel, Kernel::Changing { .. }) => self.drain(),
             _ => {}
         }
     }

@@ -179,7 +179,7 @@ impl State {
         }
         let retry = matches!(self.phase, Phase::Idle) && self.wants_to_run() && self.kernel == Kernel::Idle;
         let retry_at = if retry { self.load_at() } else { None };
-        let waiters = self.waiters.iter().map(|waiter| waiter.deadline);
+        let waiters = self.waiters.iter().map(|waiter| self.due_at(waiter));
         waiters.chain(self.phase.next_wakeup()).chain(self.power.next_wakeup()).chain(retry_at).min()
     }
 

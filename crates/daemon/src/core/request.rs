@@ -12,13 +12,16 @@ use super::{Leaving, State};
 
 /// Clients give up after 25 s; they get an answer before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// A switch takes milliseconds; an engine that has been stopped may never answer.
-const SWITCH_LIMIT: Duration = Duration::from_secs(5);
+/// An engine that is known not to answer is not waited for any longer. Otherwise a switch may take its time on a machine that
+/// has none to spare.
+const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 /// Statistics are answered after this, however old the engine's own counters are.
 const REFRESH_LIMIT: Duration = Duration::from_millis(500);
 /// The engine is not asked to refresh more often, however often clients ask.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
 const MAX_WAITERS: usize = 256;
+/// Everybody may ask for statistics: that must not keep anybody from changing something.
+const MAX_STATISTICS_WAITERS: usize = 128;
 const MAX_SUBSCRIBERS: usize = 256;
 
 /// A request without an answer.
@@ -26,6 +29,7 @@ const MAX_SUBSCRIBERS: usize = 256;
 pub(super) struct Waiter {
     pub(super) id: RequestId,
     pub(super) want: Want,
+    pub(super) asked_at: Time,
     pub(super) deadline: Time,
 }
 
@@ -64,9 +68,7 @@ impl State {
         if self.leaving != Leaving::No {
             return Err(stopping());
         }
-        if self.waiters.len() >= MAX_WAITERS {
-            return Err(Error::LimitReached("Too many requests wait for an answer. Try again later.".into()));
-        }
+        self.check_waiters(&request)?;
         match request {
             Request::SetEnabled(true) => self.enable(id, &caller)?,
             Request::SetEnabled(false) => self.disable(id, &caller),
@@ -99,6 +101,18 @@ impl State {
             Request::HoldMode(wanted) => self.hold(id, caller, wanted)?,
             Request::ReleaseMode(cookie) => self.release(id, &caller, cookie)?,
             Request::GetHistory(nr_entries) => self.answers.push(Action::ReplyHistory { id, nr_entries }),
+        }
+        Ok(())
+    }
+
+    fn check_waiters(&self, request: &Request) -> Result<(), Error> {
+        let nr_statistics = || self.waiters.iter().filter(|waiter| waiter.want == Want::Statistics).count();
+        let full = match request {
+            Request::GetStats => nr_statistics() >= MAX_STATISTICS_WAITERS,
+            _ => self.waiters.len() >= MAX_WAITERS,
+        };
+        if full {
+            return Err(Error::LimitReached("Too many requests wait for an answer. Try again later.".into()));
         }
         Ok(())
     }
@@ -170,8 +184,7 @@ impl State {
         self.put_on_probation(self.settings, before);
         self.note_decision();
         match self.phase {
-            Phase::Loading { .. } => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
-            Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), SWITCH_LIMIT),
+            Phase::Loading { .. } | Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
             Phase::Idle | Phase::Ending(_) | Phase::Draining { .. } => self.reply(id, Ok(())),
         }
     }
@@ -217,8 +230,18 @@ impl State {
         }
     }
 
+    /// When it is answered at the latest.
+    pub(super) fn due_at(&self, waiter: &Waiter) -> Time {
+        match (waiter.want, &self.phase) {
+            (Want::Decision(_), Phase::Loaded(loaded)) if loaded.degraded => {
+                waiter.deadline.min(waiter.asked_at + SILENCE_LIMIT)
+            }
+            _ => waiter.deadline,
+        }
+    }
+
     fn verdict(&self, waiter: &Waiter) -> Verdict {
-        let late = waiter.deadline <= self.now;
+        let late = self.due_at(waiter) <= self.now;
         match (waiter.want, &self.phase) {
             (Want::Running, Phase::Loaded(_)) | (Want::Stopped, Phase::Idle) => Verdict::Answer(Ok(())),
             (Want::Running, _) if self.leaving != Leaving::No => Verdict::Answer(Err(stopping())),
@@ -245,7 +268,7 @@ impl State {
     }
 
     fn wait(&mut self, id: RequestId, want: Want, limit: Duration) {
-        self.waiters.push(Waiter { id, want, deadline: self.now + limit });
+        self.waiters.push(Waiter { id, want, asked_at: self.now, deadline: self.now + limit });
     }
 
     fn reply(&mut self, id: RequestId, result: Result<(), Error>) {

@@ -121,6 +121,26 @@ fn a_foreign_scheduler_is_named_and_left_alone() {
     assert!(!world.state.view().enabled && world.process.is_none());
 }
 
+/// The kernel tells that a scheduler goes before it is gone, and says nothing afterwards.
+#[test]
+fn a_kernel_in_transition_is_looked_at_until_it_is_over() {
+    let wish = Wish { enabled: true, ..Wish::default() };
+    let going = Kernel::Changing { ops: Some("lavd".into()) };
+    for ours in [false, true] {
+        let kernel = if ours { Kernel::Changing { ops: None } } else { Kernel::Loaded { ops: "lavd".into() } };
+        let mut world = World::new(wish, kernel);
+        if !ours {
+            world.kernel = going.clone();
+            world.happen(Event::Kernel(going.clone()));
+        }
+        world.wait(SECOND);
+        assert!(world.process.is_none(), "nothing is loaded into a kernel that is not done");
+        world.kernel = Kernel::Idle;
+        world.wait(SECOND);
+        assert!(world.process.is_some(), "it was never looked at again");
+    }
+}
+
 #[test]
 fn someone_who_unloads_through_the_kernel_is_obeyed() {
     let mut world = running();

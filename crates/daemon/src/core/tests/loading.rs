@@ -38,7 +38,9 @@ fn a_switch_is_answered_by_the_engine_or_not_at_all() {
     let again = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
     assert_eq!(world.answer(again), Some(&Ok(())), "nothing to do");
     let stuck = world.ask(Request::SetMode(RequestedMode::Auto));
-    world.wait(SECOND * 6);
+    world.wait(SECOND * 19);
+    assert_eq!(world.answer(stuck), None, "it may only be slow");
+    world.wait(SECOND * 2);
     assert!(matches!(world.answer(stuck), Some(Err(Error::Busy(_)))));
     world.engine_acts();
     assert_eq!(world.state.view().choice.mode, Mode::Interactive, "it switches once it is back");
@@ -50,6 +52,11 @@ fn degraded_shows_and_passes() {
     world.degraded = true;
     world.wait(SECOND * 2);
     assert_eq!(world.state.view().state, Shown::Degraded);
+    let asked = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.wait(SECOND * 4);
+    assert_eq!(world.answer(asked), None);
+    world.wait(SECOND * 2);
+    assert!(matches!(world.answer(asked), Some(Err(Error::Busy(_)))), "who is known not to answer is not waited for");
     world.degraded = false;
     world.wait(SECOND * 2);
     assert_eq!(world.state.view().state, Shown::Running);
