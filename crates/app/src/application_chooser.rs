@@ -109,6 +109,13 @@ impl ApplicationChooser {
                 list.invalidate_filter();
             }
         });
+        // The entry takes Escape for itself.
+        let dialog = self.downgrade();
+        imp.search.connect_stop_search(move |_| {
+            if let Some(dialog) = dialog.upgrade() {
+                dialog.close();
+            }
+        });
         imp.search.set_key_capture_widget(Some(self));
     }
 }

@@ -12,6 +12,7 @@ const GAUGES: &[&str] = &[
     "nr_cpus",
     "nr_online_cpus",
     "nr_running",
+    "nr_waiting",
     "nr_custody",
     "nr_tasks",
     "nr_max_batch",

@@ -54,14 +54,21 @@ fn filler(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// Prints a line. A reader that has gone, such as `head`, is no failure.
+/// Prints a line.
 pub(crate) fn line(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
+    end_without_reader(writeln!(io::stdout(), "{text}"));
 }
 
 /// Prints a text that ends its own lines.
 pub(crate) fn text(text: &str) {
-    let _ = write!(io::stdout(), "{text}");
+    end_without_reader(write!(io::stdout(), "{text}"));
+}
+
+/// A reader that has gone, such as `head`, is no failure, but there is nothing left to do: `monitor` would go on for ever.
+fn end_without_reader(printed: io::Result<()>) {
+    if printed.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        std::process::exit(0);
+    }
 }
 
 /// Prints a document on one line.

@@ -105,7 +105,8 @@ impl View {
         let automatic = translated(mode_title(RequestedMode::Auto)).into_owned();
         Self {
             icon,
-            is_alarming: icon == WARNING_ICON,
+            // Who has turned it off knows.
+            is_alarming: service.enabled && icon == WARNING_ICON,
             headline,
             detail: service.why(),
             choices: Some(Choices {
@@ -222,6 +223,8 @@ mod tests {
             let view = known(service(*state));
             let is_wrong = matches!(state, State::Degraded | State::Fallback | State::Unsupported | State::Foreign);
             assert_eq!(view.is_alarming, is_wrong, "{state}");
+            let off = known(Snapshot { enabled: false, ..service(*state) });
+            assert!(!off.is_alarming, "{state}");
             assert!(!view.headline.is_empty() && view.choices.is_some(), "{state}");
         }
     }

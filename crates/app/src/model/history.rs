@@ -37,14 +37,17 @@ pub(crate) fn days(entries: &[Entry], nr_lines: usize, day_of: impl Fn(u64) -> S
 
 fn line(entry: &Entry) -> Line {
     let event = entry.event.parse::<HistoryEvent>().ok();
+    let is_trouble = matches!(
+        event,
+        Some(HistoryEvent::NotLoaded | HistoryEvent::Ejected | HistoryEvent::Quarantined | HistoryEvent::Reverted)
+    );
     let icon = match event {
         Some(HistoryEvent::Loaded) => "app-running-symbolic",
         Some(HistoryEvent::TurnedOn | HistoryEvent::TurnedOff | HistoryEvent::Unloaded) => "app-off-symbolic",
-        Some(HistoryEvent::NotLoaded | HistoryEvent::Ejected) => "app-problem-symbolic",
+        _ if is_trouble => "app-problem-symbolic",
         Some(HistoryEvent::Configured) => "app-settings-symbolic",
         _ => "app-mode-symbolic",
     };
-    let is_trouble = matches!(event, Some(HistoryEvent::NotLoaded | HistoryEvent::Ejected));
     // An event of a newer service shows as its id.
     let text = event.map_or_else(|| format!("{}.", entry.event), |event| catalogue::event_text(event, &entry.details));
     Line { time_s: entry.time_s, icon, is_trouble, text }
