@@ -191,7 +191,7 @@ static __always_inline void note_displaced(struct task_struct *p, u32 slot)
 		WRITE_ONCE(cpuc->displaced, slot + 1);
 }
 
-/* The count in the page is a copy, and may be late by the other CPUs that change it in the same moment. */
+/* The count in the page is a copy: two CPUs may write it in the wrong order, and then the warden puts it right. */
 static __always_inline void change_custody(struct scherzo_control *page, s64 by)
 {
 	s64 before = __sync_fetch_and_add(&nr_in_custody, by);

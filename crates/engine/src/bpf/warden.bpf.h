@@ -131,6 +131,7 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	remind_engine(page);
 	try_recover(page, now);
 	check_queues(now);
+	WRITE_ONCE(page->nr_custody, READ_ONCE(nr_in_custody));
 	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_custody));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
 	if (READ_ONCE(nr_in_custody) > 0) {
