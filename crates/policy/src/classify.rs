@@ -5,6 +5,10 @@
 //! follows the samples of all tasks, as scx_bpfland did before it gave up classes. Two marks around the threshold keep
 //! a task near it from changing class at every sample.
 //!
+//! Who wakes seldom but lightly is interactive whatever the threshold: an editor somebody types in, a bus, a service
+//! sleeps for most of the time and is gone again in microseconds, and beside programs that sleep thousands of times a
+//! second, which drive the threshold to its upper bound, it would count as batch for waking only a few times.
+//!
 //! The rate says nothing about a task nobody has sampled yet: if it was woken explicitly it counts as interactive, if
 //! not (it was forked, or is new to us) as batch. And the rate is slow to notice that a task has begun to compute:
 //! one that has run for a whole base slice without sleeping is batch until it sleeps, and if it was never sampled
@@ -25,6 +29,9 @@ const MAX_SWITCHES: u64 = 1_000_000;
 const STALE_INTERVALS: u64 = 10;
 /// A task that ran less than one part in this many of a stale sample was mostly away.
 const AWAY_PARTS: u64 = 8;
+/// A task that sleeps again sooner than this wakes lightly. At a rate below the threshold's upper bound that is less
+/// than 2 % of a CPU.
+const LIGHT_BURST_NS: u64 = 2_000_000;
 
 /// The moving threshold.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +140,9 @@ impl Tempo {
             self.rate_milli = rate_milli;
             self.mean_burst_ns = burst_ns;
         }
-        self.class = threshold.judge(self.rate_milli, if self.sampled { self.class } else { Class::Unknown });
+        let class = if self.sampled { self.class } else { Class::Unknown };
+        let light = nr_switches > 0 && self.mean_burst_ns < LIGHT_BURST_NS;
+        self.class = if light { Class::Interactive } else { threshold.judge(self.rate_milli, class) };
         self.sampled = true;
         threshold.follow(rate_milli);
     }
@@ -205,12 +214,35 @@ mod tests {
     #[test]
     fn near_the_threshold_the_class_holds() {
         let mut life = Life::new(true);
-        life.live(100, 1, 1);
+        life.live(100, 1, 10);
         let class = life.tempo.class_now(0, BASE);
         for round in 0..40 {
             let duration_ms = if round % 2 == 0 { 95 + 10 } else { 110 };
-            assert_eq!(life.live(duration_ms, 1, 1), class, "round {round}");
+            assert_eq!(life.live(duration_ms, 1, 10), class, "round {round}");
         }
+    }
+
+    #[test]
+    fn who_wakes_seldom_and_lightly_is_interactive_beside_the_busiest_sleepers() {
+        let mut editor = Life::new(false);
+        for round in 0..20 {
+            editor.threshold = Threshold::default();
+            assert_eq!(editor.live(300, 1, 1), Class::Interactive, "three times a second, round {round}");
+        }
+    }
+
+    #[test]
+    fn seldom_with_long_work_or_without_a_sleep_is_batch() {
+        assert_eq!(Life::new(true).live(300, 1, 5), Class::Batch, "5 ms at a time");
+        assert_eq!(Life::new(true).live(300, 0, 1), Class::Batch, "waited all along and never slept");
+    }
+
+    #[test]
+    fn a_light_task_that_begins_to_work_is_found_out_within_a_second() {
+        let mut life = Life::new(true);
+        assert_eq!(life.live(300, 1, 1), Class::Interactive);
+        let nr_samples = (0..10).take_while(|_| life.live(300, 1, 60) == Class::Interactive).count();
+        assert!(nr_samples < 3, "{nr_samples}");
     }
 
     #[test]
