@@ -38,6 +38,8 @@ const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub enum Outcome {
     /// The daemon asked, or is gone.
     Asked,
+    /// Somebody sent a signal.
+    Signalled,
     /// The kernel took the scheduler away.
     Ejected,
 }
@@ -130,8 +132,11 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
             if self.page().exited.load(Relaxed) != 0 {
                 return Outcome::Ejected;
             }
-            if ready.signal || (ready.socket && self.answer_daemon(baseline) == Request::Stop) {
+            if ready.socket && self.answer_daemon(baseline) == Request::Stop {
                 return Outcome::Asked;
+            }
+            if ready.signal {
+                return Outcome::Signalled;
             }
             self.answer_notice();
             ready = self.park(nr_decided);

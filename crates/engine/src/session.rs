@@ -44,7 +44,8 @@ pub fn run(socket: &OwnedFd) -> Result<()> {
     }
     match request {
         Some(ToEngine::Load(settings)) => match schedule(socket, &settings, spare) {
-            Ok(Exit { kind, code, text }) => send(socket, &ToDaemon::Exited { kind, code, text }),
+            Ok(End::Reported(Exit { kind, code, text })) => send(socket, &ToDaemon::Exited { kind, code, text }),
+            Ok(End::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
             Err(error) => send(socket, &failed(&error)),
         },
         Some(ToEngine::Unload) | None => Ok(()),
@@ -86,8 +87,17 @@ fn check(settings: &LoadSettings) -> Result<(), LoadError> {
     settings.validate().map_err(|text| LoadError { kind: FailKind::Other, cause: anyhow!(text) })
 }
 
+/// How scheduling ended.
+enum End {
+    /// As the kernel says, or because the daemon asked.
+    Reported(Exit),
+    /// By a signal from outside. The daemon is told by this process' end alone: whoever killed it says nothing about the
+    /// scheduler.
+    Signalled,
+}
+
 /// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
-fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>) -> Result<Exit, LoadError> {
+fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>) -> Result<End, LoadError> {
     let session = Session { socket, started: Instant::now(), settings };
     name::show(name::SCHEDULING);
     check(settings)?;
@@ -96,15 +106,15 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>)
     let _compaction = CompactionOff::new()?;
     if let Some(mut spare) = spare.filter(|spare| spare.fixed == settings.fixed) {
         spare.loaded.write_limits(settings);
-        if let Some(exit) = session.attach(&signals, &mut spare.loaded)? {
-            return Ok(exit);
+        if let Some(end) = session.attach(&signals, &mut spare.loaded)? {
+            return Ok(end);
         }
     }
     for _ in 0..MAX_ATTEMPTS {
         let mut object = MaybeUninit::<OpenObject>::uninit();
         let mut loaded = Loaded::new(&mut object, settings)?;
-        if let Some(exit) = session.attach(&signals, &mut loaded)? {
-            return Ok(exit);
+        if let Some(end) = session.attach(&signals, &mut loaded)? {
+            return Ok(end);
         }
     }
     let cause = anyhow!("CPUs kept coming or going while the scheduler was loaded: try again");
@@ -121,7 +131,7 @@ struct Session<'a> {
 impl Session<'_> {
     /// Schedules until the end, by the policy that is asked for. `None` if the kernel refused because CPUs came or went since
     /// this was loaded.
-    fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<Exit>, LoadError> {
+    fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<End>, LoadError> {
         let own = policy_settings(self.settings);
         if self.settings.fixed.minimal_policy {
             self.attach_with(signals, loaded, FifoPolicy::new(NR_SLOTS, own))
@@ -138,7 +148,7 @@ impl Session<'_> {
         signals: &OwnedFd,
         loaded: &mut Loaded<'_>,
         policy: P,
-    ) -> Result<Option<Exit>, LoadError> {
+    ) -> Result<Option<End>, LoadError> {
         let scheduler = Scheduler::new(loaded, self.socket, signals, policy)?;
         memory::lock_all()?;
         loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
@@ -149,7 +159,11 @@ impl Session<'_> {
         // Destroying the link returns once the kernel is back on its own scheduler.
         drop(link);
         let exit = loaded.exit_reason();
-        Ok(Some(if outcome == Outcome::Asked { Exit { kind: ExitKind::Unloaded, ..exit } } else { exit }))
+        Ok(Some(match outcome {
+            Outcome::Asked => End::Reported(Exit { kind: ExitKind::Unloaded, ..exit }),
+            Outcome::Ejected => End::Reported(exit),
+            Outcome::Signalled => End::Signalled,
+        }))
     }
 
     fn announce(&self, loaded: &Loaded<'_>) -> Result<()> {

@@ -21,3 +21,20 @@ pub fn block_and_open() -> io::Result<OwnedFd> {
         }
     }
 }
+
+/// Ends this process by SIGTERM, which was blocked until now; whatever arrived, the parent sees that one. Returns only
+/// if that fails.
+pub fn end_by_sigterm() -> io::Result<()> {
+    // SAFETY: as above; `raise` has no preconditions.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        if libc::raise(libc::SIGTERM) != 0
+            || libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
