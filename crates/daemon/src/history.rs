@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use crate::core::Record;
+use crate::store;
 
 /// How many entries are kept.
 const MAX_ENTRIES: usize = 1000;
@@ -35,6 +36,8 @@ pub struct History {
     file: PathBuf,
     entries: VecDeque<Entry>,
     nr_lines: usize,
+    /// The last line has no end: what comes next begins a new one.
+    torn: bool,
 }
 
 impl History {
@@ -46,7 +49,8 @@ impl History {
             warn!("cannot read the history in {}: {error}", file.display());
             String::new()
         });
-        let mut history = Self { entries: VecDeque::new(), nr_lines: text.lines().count(), file };
+        let mut history = Self { entries: VecDeque::new(), nr_lines: text.lines().count(), torn: false, file };
+        history.torn = !text.is_empty() && !text.ends_with('\n');
         for entry in text.lines().filter_map(parse) {
             history.keep(entry);
         }
@@ -80,19 +84,23 @@ impl History {
         self.entries.push_back(entry);
     }
 
-    fn append(&self, line: &str) -> io::Result<()> {
+    fn append(&mut self, line: &str) -> io::Result<()> {
         if let Some(directory) = self.file.parent() {
             fs::create_dir_all(directory)?;
         }
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
-        file.write_all(line.as_bytes())
+        let start = if self.torn { "\n" } else { "" };
+        // Also if this write is cut short: an empty line does no harm.
+        self.torn = true;
+        file.write_all(format!("{start}{line}").as_bytes())?;
+        self.torn = false;
+        Ok(())
     }
 
     fn rewrite(&mut self) -> io::Result<()> {
         let text: String = self.entries.iter().map(print).collect();
-        let new = self.file.with_extension("new");
-        fs::write(&new, text)?;
-        fs::rename(new, &self.file)?;
+        store::replace_text(&self.file, &text)?;
+        self.torn = false;
         self.nr_lines = self.entries.len();
         Ok(())
     }
@@ -156,6 +164,19 @@ mod tests {
         assert_eq!((newest.len(), newest[0].1.as_str()), (1, "mode"));
         assert_eq!(details::from_wire(&newest[0].2), record(2).details);
         assert_eq!(again.newest(0).len(), 2);
+    }
+
+    #[test]
+    fn what_follows_a_torn_line_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        History::open(&root).add(&record(1)).unwrap();
+        let mut history = History::open(&root);
+        fs::OpenOptions::new().append(true).open(&history.file).unwrap().write_all(b"{\"time\": 1").unwrap();
+        history = History::open(&root);
+        history.add(&record(2)).unwrap();
+        history.add(&record(3)).unwrap();
+        assert_eq!(History::open(&root).newest(0).len(), 3);
     }
 
     #[test]

@@ -343,7 +343,7 @@ impl<E: Engine> Shell<E> {
     /// What concerns engine and files.
     fn handle_host(&mut self, action: Action) {
         match action {
-            Action::WatchBoot(on_watch) => complain("note how this boot goes", self.store.watch_boot(on_watch)),
+            Action::WatchBoot(watch) => complain("note how this boot goes", self.store.watch_boot(watch)),
             Action::NoteSettings => {
                 let takes_all = !self.config.settings.tunables.fixed.partial;
                 complain("note the settings to restore", self.store.note_settings(takes_all));

@@ -12,7 +12,7 @@ use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::core::{Boot, Build, Fault, Quarantine, Source, Wish};
+use crate::core::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
 use crate::rcu::Rcu;
 
 /// The files, and the host whose settings the note is about.
@@ -27,8 +27,8 @@ pub struct Store {
     started_file: PathBuf,
 }
 
+/// What a later version adds is ignored: going back to this one keeps the wish.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 struct WishFile {
     enabled: bool,
     mode: String,
@@ -141,10 +141,10 @@ impl Store {
         replace_text(&self.started_file, "")
     }
 
-    /// Notes that a system that goes down now may do so because of the scheduler, or that all is well.
-    pub fn watch_boot(&self, on_watch: bool) -> io::Result<()> {
-        let nr_unclean = if on_watch { self.boots().nr_unclean } else { 0 };
-        replace(&self.boots_file, &Boots { nr_unclean, on_watch })
+    /// Notes what a system that goes down now would say about the scheduler.
+    pub fn watch_boot(&self, watch: BootWatch) -> io::Result<()> {
+        let nr_unclean = if watch == BootWatch::Over { 0 } else { self.boots().nr_unclean };
+        replace(&self.boots_file, &Boots { nr_unclean, on_watch: watch == BootWatch::On })
     }
 
     fn boots(&self) -> Boots {
@@ -359,17 +359,21 @@ mod tests {
             boot
         };
         assert_eq!(start(), Boot { first_start: true, nr_unclean: 0 });
-        store.watch_boot(true).unwrap();
+        store.watch_boot(BootWatch::On).unwrap();
         assert_eq!(start(), Boot { first_start: false, nr_unclean: 0 }, "killed and restarted");
         for nr_unclean in 1..=2 {
-            store.watch_boot(true).unwrap();
+            store.watch_boot(BootWatch::On).unwrap();
             fs::remove_file(&store.started_file).unwrap();
             assert_eq!(start(), Boot { first_start: true, nr_unclean });
         }
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 2, "nothing was loaded, so nothing is known");
-        store.watch_boot(true).unwrap();
-        store.watch_boot(false).unwrap();
+        store.watch_boot(BootWatch::On).unwrap();
+        store.watch_boot(BootWatch::Paused).unwrap();
+        fs::remove_file(&store.started_file).unwrap();
+        assert_eq!(start().nr_unclean, 2, "it had failed and was not loaded");
+        store.watch_boot(BootWatch::On).unwrap();
+        store.watch_boot(BootWatch::Over).unwrap();
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 0);
     }
@@ -401,6 +405,14 @@ mod tests {
         assert!(problem.contains("state.toml:2:"), "{problem}");
         fs::write(&store.wish_file, "enabled = true\nmode = \"fast\"\npreemption = true\n").unwrap();
         assert_eq!(store.wish(), Wish::default());
+    }
+
+    #[test]
+    fn a_wish_of_a_later_version_counts() {
+        let (_dir, store) = store();
+        fs::create_dir_all(store.wish_file.parent().unwrap()).unwrap();
+        fs::write(&store.wish_file, "enabled = true\nmode = \"fifo\"\npreemption = true\nmood = \"good\"\n").unwrap();
+        assert_eq!(store.wish().mode, RequestedMode::Mode(Mode::Fifo));
     }
 
     #[test]

@@ -76,6 +76,17 @@ pub struct Boot {
     pub nr_unclean: u32,
 }
 
+/// What a system that goes down now would say about the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootWatch {
+    /// That it may be to blame.
+    On,
+    /// Nothing, as it is not loaded; but it is going to be again, and what earlier boots said still counts.
+    Paused,
+    /// That it has proved itself, or was unloaded on purpose: earlier boots are forgotten.
+    Over,
+}
+
 /// What the kernel says about sched_ext.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
@@ -286,8 +297,8 @@ pub enum Action {
     },
     /// Add this to the history.
     Record(Record),
-    /// From now on a system that goes down counts as an unclean boot, or no longer does.
-    WatchBoot(bool),
+    /// Whether a system that goes down from now on counts as an unclean boot.
+    WatchBoot(BootWatch),
     /// Note the settings that loading will change, where a later run of the service finds them.
     NoteSettings,
     /// Restore the settings noted and remove the note.

@@ -7,7 +7,7 @@ use scherzo_wire::message::{ExitKind, FailKind};
 
 use super::State;
 use super::backoff::GOOD_RUN;
-use super::event::{Action, EngineEvent, Fault, Gone, Kernel, Run};
+use super::event::{Action, BootWatch, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
     Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY,
     PROBE_FOR_SUBSCRIBERS, Phase, Stage, UNLOAD_LIMIT,
@@ -61,7 +61,7 @@ impl State {
         }
         // One engine that replaces another at once is watched like one: noting that takes the disk its time.
         if matches!(self.phase, Phase::Idle) {
-            self.watch_boot(false);
+            self.watch_boot(if wanted { BootWatch::Paused } else { BootWatch::Over });
         }
     }
 
@@ -99,7 +99,7 @@ impl State {
 
     fn probe(&mut self) {
         if self.phase.ran(self.now).is_some_and(|ran| ran >= GOOD_RUN) {
-            self.watch_boot(false);
+            self.watch_boot(BootWatch::Over);
         }
         self.act(Action::ReadKernel);
         self.act(Action::ReadHealth);
@@ -123,7 +123,7 @@ impl State {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
         self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
-        self.watch_boot(true);
+        self.watch_boot(BootWatch::On);
         self.act(Action::NoteSettings);
         self.act(Action::Spawn(self.run));
     }

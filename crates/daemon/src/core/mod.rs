@@ -31,8 +31,8 @@ mod view;
 
 pub use arbiter::Rules;
 pub use event::{
-    Action, Boot, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run, Start,
-    Time, Wish,
+    Action, Boot, BootWatch, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run,
+    Start, Time, Wish,
 };
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
@@ -97,7 +97,7 @@ pub struct State {
     /// Loading waits until then, or for a person to log in or to ask.
     boot_delay: Option<Time>,
     /// If the system goes down now, that may have been our fault.
-    on_watch: bool,
+    boot_watch: BootWatch,
     /// Why nothing runs although it should, or cannot.
     fault: Option<Fault>,
     last_error: String,
@@ -139,7 +139,7 @@ impl State {
             build,
             quarantine: None,
             boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
-            on_watch: false,
+            boot_watch: BootWatch::Over,
             fault: None,
             last_error: String::new(),
             waiters: Vec::new(),
@@ -289,10 +289,11 @@ impl State {
     }
 
     /// From loading until all is well, a system that goes down counts as an unclean boot.
-    fn watch_boot(&mut self, on_watch: bool) {
-        if self.on_watch != on_watch {
-            self.on_watch = on_watch;
-            self.act(Action::WatchBoot(on_watch));
+    fn watch_boot(&mut self, watch: BootWatch) {
+        // Where nothing was watched there is nothing to pause.
+        if self.boot_watch != watch && (self.boot_watch, watch) != (BootWatch::Over, BootWatch::Paused) {
+            self.boot_watch = watch;
+            self.act(Action::WatchBoot(watch));
         }
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Power {
     shown_profile: Option<String>,
     /// The profile without our hold, as far as we know.
     profile: Option<String>,
+    /// The last one known, also while the power-profiles daemon restarts.
+    last_profile: Option<String>,
     /// The profile was changed after the last change of source.
     profile_chosen: bool,
     hold: ProfileHold,
@@ -99,7 +101,7 @@ impl Power {
     }
 
     pub(super) fn profile_chosen(&self) -> bool {
-        self.profile_chosen
+        self.profile_chosen && self.profile.is_some()
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Time> {
@@ -145,9 +147,14 @@ impl Power {
             return;
         }
         let follows = self.pending.is_some() || self.changed_at.is_some_and(|at| now < at + PROFILE_FOLLOWS);
-        // The first word, and that of a daemon that has returned, is no change.
-        self.profile_chosen = profile.is_some() && self.profile.is_some() && !follows;
-        self.hold.declined |= self.profile_chosen;
+        // The first word, and that of a daemon that has returned, is no change; a choice that returns with it still is one.
+        if self.profile.is_some() && profile.is_some() {
+            self.profile_chosen = !follows;
+            self.hold.declined |= self.profile_chosen;
+        } else if profile.is_some() {
+            self.profile_chosen &= profile == self.last_profile;
+        }
+        self.last_profile = profile.clone().or(self.last_profile.take());
         self.profile = profile;
     }
 
@@ -157,6 +164,7 @@ impl Power {
         self.profile_chosen = true;
         // If it is another one, that is about to be told.
         self.profile.clone_from(&self.shown_profile);
+        self.last_profile.clone_from(&self.shown_profile);
     }
 
     /// Whether to hold the profile [`SAVER`] from now on, if that is new; `saving` says that there is a reason to.
@@ -248,6 +256,21 @@ mod tests {
         assert!(!power.profile_chosen());
         power.take(SECOND * 60, profile("balanced"));
         assert!(power.profile_chosen());
+    }
+
+    #[test]
+    fn a_chosen_profile_outlives_its_daemon() {
+        let mut power = on(Source::Battery);
+        let profile = |name: &str| PowerEvent::Profile(Some(name.into()));
+        power.take(SECOND * 5, profile("balanced"));
+        power.take(SECOND * 6, profile("performance"));
+        power.take(SECOND * 7, PowerEvent::Profile(None));
+        assert!(!power.profile_chosen());
+        power.take(SECOND * 8, profile("performance"));
+        assert!(power.profile_chosen());
+        power.take(SECOND * 9, PowerEvent::Profile(None));
+        power.take(SECOND * 10, profile("balanced"));
+        assert!(!power.profile_chosen(), "it came back with another");
     }
 
     #[test]

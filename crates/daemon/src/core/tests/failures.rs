@@ -180,9 +180,22 @@ fn two_unclean_boots_are_enough_until_someone_asks() {
     world.ask(Request::SetEnabled(true));
     world.calm_down();
     assert_eq!(world.state.view().state, Shown::Running);
-    assert!(world.on_watch);
+    assert_eq!(world.boot_watch, BootWatch::On);
     world.wait(SECOND * 301);
-    assert!(!world.on_watch, "all is well");
+    assert_eq!(world.boot_watch, BootWatch::Over, "all is well");
+}
+
+#[test]
+fn a_failure_does_not_forgive_earlier_boots_and_turning_off_does() {
+    let mut world = running();
+    assert_eq!(world.boot_watch, BootWatch::On);
+    world.apply(Op::EngineCrashes);
+    assert_eq!((world.process.is_none(), world.boot_watch), (true, BootWatch::Paused));
+    world.wait(SECOND * 2);
+    assert_eq!(world.boot_watch, BootWatch::On, "it is tried again");
+    world.ask(Request::SetEnabled(false));
+    world.calm_down();
+    assert_eq!(world.boot_watch, BootWatch::Over);
 }
 
 #[test]

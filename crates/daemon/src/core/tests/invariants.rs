@@ -22,7 +22,10 @@ impl World {
         self.check_arbiter(&view);
         self.check_supervision(&view);
         self.check_profile(&view);
-        assert!(!self.on_watch || !matches!(self.state.phase, Phase::Idle), "nothing is loaded, so all is well");
+        assert!(
+            self.boot_watch != BootWatch::On || !matches!(self.state.phase, Phase::Idle),
+            "nothing is loaded, so all is well"
+        );
         let wakeup = self.state.next_wakeup();
         assert!(wakeup.is_none_or(|at| at > self.now), "a wake-up in the past");
         assert!(self.unanswered.is_empty() || wakeup.is_some(), "waiting for ever");

@@ -47,7 +47,7 @@ pub(super) struct World {
     pub(super) noted: bool,
     pub(super) switching: Option<u32>,
     pub(super) watched: BTreeSet<String>,
-    pub(super) on_watch: bool,
+    pub(super) boot_watch: BootWatch,
     pub(super) nr_boot_notes: u32,
     pub(super) exits: Vec<Reason>,
     pub(super) history: Vec<HistoryEvent>,
@@ -99,7 +99,7 @@ impl World {
             noted,
             switching: None,
             watched: BTreeSet::new(),
-            on_watch: false,
+            boot_watch: BootWatch::Over,
             nr_boot_notes: 0,
             exits: Vec::new(),
             history: Vec::new(),
@@ -317,8 +317,8 @@ impl World {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
                 self.answers.push((id, Ok(())));
             }
-            Action::WatchBoot(on_watch) => {
-                self.on_watch = on_watch;
+            Action::WatchBoot(watch) => {
+                self.boot_watch = watch;
                 self.nr_boot_notes += 1;
             }
             Action::NoteSettings => self.noted = true,
@@ -327,7 +327,7 @@ impl World {
                 self.noted = false;
             }
             Action::Spawn(run) => {
-                assert!(self.on_watch, "an unclean boot would not be noticed");
+                assert_eq!(self.boot_watch, BootWatch::On, "an unclean boot would not be noticed");
                 assert!(self.process.is_none(), "two engines");
                 assert!(self.noted, "nothing noted");
                 assert!(self.state.wish.enabled, "not wanted");
