@@ -62,7 +62,7 @@ statistics! {
     /// Tasks known to the scheduler.
     nr_tasks,
 
-    /// Dispatched to an idle CPU by BPF.
+    /// Put on a CPU's own queue by BPF: an idle CPU's, its waker's, or one about to be free.
     nr_direct,
     /// Took a CPU from the task that ran there, by BPF.
     nr_preempt,
@@ -90,13 +90,13 @@ statistics! {
     nr_left,
     /// The health figure: page faults, congestion and failures, summed. It stays at zero.
     health,
-    /// CPUs kicked by a mode change or a doorbell.
+    /// CPUs kicked by a mode change, a doorbell or the warden, or because a CPU left.
     nr_kicked,
     /// Taken from another domain's queue.
     nr_stolen,
     /// Ran on because nothing else waited.
     nr_kept,
-    /// Put back because a higher class took the CPU.
+    /// Put back with the rest of its slice: a higher class, the engine or a quicker task took the CPU.
     nr_requeued,
     /// Moved away from a CPU that went offline.
     nr_offline,

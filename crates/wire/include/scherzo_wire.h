@@ -188,7 +188,7 @@ struct scherzo_control {
 };
 
 enum scherzo_counter {
-	SCHERZO_CNT_DIRECT = 0, /* dispatched to an idle CPU by BPF */
+	SCHERZO_CNT_DIRECT = 0, /* put on a CPU's own queue by BPF: an idle CPU's, its waker's, or one about to be free */
 	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from the task that ran there, by BPF */
 	SCHERZO_CNT_KERNEL = 2, /* queued by BPF: kthreads, overflow, degraded */
 	SCHERZO_CNT_HANDED = 3, /* handed to user space, twice with one record if it has not read that */
@@ -201,10 +201,10 @@ enum scherzo_counter {
 	SCHERZO_CNT_OVERFLOW = 10, /* no slot left */
 	SCHERZO_CNT_SWEPT = 11, /* taken back from user space while degraded */
 	SCHERZO_CNT_LEFT = 12, /* left custody by itself: dequeued or exited */
-	SCHERZO_CNT_KICKED = 13, /* CPUs kicked by a mode change or a doorbell */
+	SCHERZO_CNT_KICKED = 13, /* CPUs kicked by a mode change, a doorbell or the warden, or because a CPU left */
 	SCHERZO_CNT_STOLEN = 14, /* taken from another domain's queue */
 	SCHERZO_CNT_KEPT = 15, /* ran on because nothing else waited */
-	SCHERZO_CNT_REQUEUED = 16, /* put back because a higher class took the CPU */
+	SCHERZO_CNT_REQUEUED = 16, /* put back with the rest of its slice: a higher class, the engine or a quicker task took the CPU */
 	SCHERZO_CNT_OFFLINE = 17, /* moved away from a CPU that went offline */
 	SCHERZO_CNT_WAKE_ENGINE = 18, /* notifications sent to the engine */
 	SCHERZO_CNT_CONTENDED_BATCH = 19, /* non-interactive enqueues that found no idle CPU */

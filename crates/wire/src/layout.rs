@@ -262,7 +262,7 @@ pub struct ControlPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum Counter {
-    /// Dispatched to an idle CPU by BPF.
+    /// Put on a CPU's own queue by BPF: an idle CPU's, its waker's, or one about to be free.
     Direct = 0,
     /// Took a CPU from the task that ran there, by BPF.
     Preempt = 1,
@@ -288,13 +288,13 @@ pub enum Counter {
     Swept = 11,
     /// Left custody by itself: dequeued or exited.
     Left = 12,
-    /// CPUs kicked by a mode change or a doorbell.
+    /// CPUs kicked by a mode change, a doorbell or the warden, or because a CPU left.
     Kicked = 13,
     /// Taken from another domain's queue.
     Stolen = 14,
     /// Ran on because nothing else waited.
     Kept = 15,
-    /// Put back because a higher class took the CPU.
+    /// Put back with the rest of its slice: a higher class, the engine or a quicker task took the CPU.
     Requeued = 16,
     /// Moved away from a CPU that went offline.
     Offline = 17,

@@ -68,6 +68,8 @@ fn expectations() -> Vec<(String, u64)> {
         nr_tasks,
         nr_running,
         degraded_since_ns,
+        nr_held_cpus,
+        nr_waiting,
         nr_pooled,
         nr_interactive,
         nr_batch,

@@ -446,6 +446,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 VERIFIED_ONCE int push_off(u64 queue, s32 cpu)
 {
 	struct task_struct *p;
+	bool moved = false;
 
 	if (scx_bpf_dsq_nr_queued(queue) <= 0)
 		return 0;
@@ -459,8 +460,12 @@ VERIFIED_ONCE int push_off(u64 queue, s32 cpu)
 		leave_queue(tctx);
 		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
 		count(SCHERZO_CNT_OFFLINE);
+		moved = true;
 	}
 	bpf_rcu_read_unlock();
+	/* Older kernels only link it there. */
+	if (moved)
+		scx_bpf_kick_cpu(cpu, 0);
 	return 0;
 }
 

@@ -4,7 +4,8 @@
  * in its cache, and neither is another CPU interrupted nor anybody queued.
  *
  * Many wakers say that they are about to sleep, and are not: every write to a pipe or a local socket does. One that is to be
- * believed (is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once.
+ * believed (is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once. And a
+ * task whose own CPU is about to be free waits for that.
  */
 #ifndef SCHERZO_FOLLOW_BPF_H
 #define SCHERZO_FOLLOW_BPF_H
@@ -76,6 +77,21 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 	if (waker->scx.slice > SYNC_LEASH_NS)
 		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
 	return true;
+}
+
+/*
+ * Who has the CPU where the task was is gone again in microseconds, sooner than another one could be interrupted and switch;
+ * batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's guess. Nobody
+ * does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking at a
+ * queue. Nor while a higher class has the CPU, of which nothing is known.
+ */
+static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
+
+	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && !READ_ONCE(cpuc->held_since_ns) &&
+	       may_run_on(p, prev_cpu) && !others_come_first(p, prev_cpu);
 }
 
 #endif /* SCHERZO_FOLLOW_BPF_H */

@@ -381,10 +381,13 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	wake_engine_for_backlog(page, now, true);
 	if (signed_delta(READ_ONCE(page->nr_submitted), READ_ONCE(nr_drained)) > 0 && !is_degraded())
 		scx_bpf_kick_cpu(cpu, 0);
-	/* A CPU that was idle and stays so is not said to be: while the kernel schedules by itself, as for a sleep, we miss it. */
-	if (!prev)
+	/*
+	 * A CPU that was idle and stays so is not said to be: while the kernel schedules by itself, as for a sleep, we miss it.
+	 * For one that a higher class has, newer kernels ask as well.
+	 */
+	if (!prev && !bpf_get_current_task_btf()->pid)
 		note_idle(cpuc, cpuc->online);
-	else if (prev->scx.flags & SCX_TASK_QUEUED)
+	else if (prev && prev->scx.flags & SCX_TASK_QUEUED)
 		keep_running(prev, page, cpuc, word);
 }
 
@@ -397,7 +400,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 	if (page)
 		wake_engine_for_backlog(page, now, false);
-	if (cpuc && outstays_brief(cpuc, cpu, now)) {
+	if (cpuc && page && control_word(page).preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
 		scx_bpf_task_set_slice(p, 0);
 	}
@@ -436,7 +439,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
-	record_wait(p, tctx, klass, now);
+	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL ? klass : judged_class(tctx), now);
 	tctx->wait_since_ns = 0;
 	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)

@@ -177,19 +177,6 @@ static __always_inline void note_brief(struct cpu_ctx *cpuc, const struct task_c
 		WRITE_ONCE(cpuc->brief_until_ns, from_ns + tctx->last_burst_ns);
 }
 
-/*
- * Who has the CPU where the task was is gone again in microseconds, sooner than another one could be interrupted and switch;
- * batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's guess.
- */
-static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
-	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
-
-	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && may_run_on(p, prev_cpu) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | prev_cpu);
-}
-
 /* The guess was wrong, and somebody waits for who runs here now: true once it has had that time several times over. */
 static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {

@@ -419,14 +419,21 @@ static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
 	return slice_ns && slice_ns <= SLICE_MAX_NS ? slice_ns : 5 * NSEC_PER_MSEC;
 }
 
+/* What user space has judged a task to be. */
+static __always_inline u32 judged_class(const struct task_ctx *tctx)
+{
+	const struct scherzo_slot *slot = task_slot(tctx);
+
+	return slot ? READ_ONCE(slot->klass) : SCHERZO_CLASS_UNKNOWN;
+}
+
 /*
  * What a task is taken for. One that was woken before user space ever judged it counts as interactive, one that was
  * forked as batch.
  */
 static __always_inline u32 task_class(const struct task_ctx *tctx)
 {
-	const struct scherzo_slot *slot = task_slot(tctx);
-	u32 klass = slot ? READ_ONCE(slot->klass) : SCHERZO_CLASS_UNKNOWN;
+	u32 klass = judged_class(tctx);
 
 	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)
 		return klass;
