@@ -127,6 +127,21 @@ fn statistics_of_a_silent_engine_come_all_the_same() {
 }
 
 #[test]
+fn who_asks_for_statistics_only_takes_half_of_the_room() {
+    let mut world = running();
+    for _ in 0..128 {
+        let id = world.ask(Request::GetStats);
+        assert_eq!(world.answer(id), None);
+    }
+    let id = world.ask(Request::GetStats);
+    assert!(matches!(world.answer(id), Some(Err(Error::LimitReached(_)))), "{:?}", world.answer(id));
+    let id = world.ask(Request::SetEnabled(false));
+    assert_eq!(world.answer(id), None, "there is room for a choice");
+    world.calm_down();
+    assert_eq!(world.answer(id), Some(&Ok(())));
+}
+
+#[test]
 fn after_a_boot_loading_waits_for_a_person_or_a_while() {
     let wish = Wish { enabled: true, ..Wish::default() };
     let boot = Boot { first_start: true, nr_unclean: 1 };
