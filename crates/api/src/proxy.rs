@@ -27,6 +27,10 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn hold_mode(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
 
+    /// As `hold_mode`, for programs that nobody looks at: nobody is asked for a password.
+    #[zbus(name = "HoldMode")]
+    fn hold_mode_quietly(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
+
     /// Releases a hold.
     #[zbus(allow_interactive_auth)]
     fn release_mode(&self, cookie: u32) -> Result<(), Error>;

@@ -1,9 +1,11 @@
 //! What can be typed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use scherzo_api::types::RequestedMode;
 
 /// Lines of at most 80 columns: clap wraps longer ones where the terminal ends, each for itself.
 const EXAMPLES: &str = "\
@@ -20,7 +22,8 @@ Examples:
 const MORE: &str = "\
 For scripts:
   scherzoctl --json stats | jq .stats.nr_switches
-  scherzoctl stats --format openmetrics >/var/lib/prometheus/node-exporter/scherzo.prom
+  cd /var/lib/prometheus/node-exporter &&
+    scherzoctl stats --format prometheus >scherzo.new && mv scherzo.new scherzo.prom
 
 Every JSON document is an object whose \"schema\" is 1; docs/json.md lists the fields.
 
@@ -76,6 +79,7 @@ pub(crate) enum Command {
     /// A choice lasts until the next one, or until the computer is plugged in or unplugged.
     Mode {
         /// auto, interactive, fifo or low-power; without it, the mode in effect is shown
+        #[arg(value_parser = ModeName { or_auto: true }, hide_possible_values = true)]
         mode: Option<String>,
     },
     /// Show or choose whether interactive tasks may take a CPU from batch tasks at once
@@ -96,7 +100,7 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
     Stats {
-        /// How; openmetrics is for the textfile collector of Prometheus
+        /// How; prometheus is for the textfile collector of its node exporter
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
@@ -157,6 +161,7 @@ pub(crate) enum ApplicationsAction {
         /// A desktop id such as org.gnome.Builder, or the absolute path of an executable
         application: String,
         /// interactive, fifo or low-power; auto sets a rule of the administrator's aside
+        #[arg(value_parser = ModeName { or_auto: true }, hide_possible_values = true)]
         mode: String,
     },
     /// Remove a rule of your own
@@ -175,27 +180,46 @@ pub(crate) enum ApplicationsAction {
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// interactive, fifo or low-power
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = ModeName { or_auto: false }, hide_possible_values = true)]
     pub(crate) mode: String,
     /// Why, in a few words for people
     #[arg(long, short, default_value = "it is running")]
     pub(crate) reason: String,
     /// The command with its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HoldOptions {
     /// interactive, fifo or low-power
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = ModeName { or_auto: false }, hide_possible_values = true)]
     pub(crate) mode: String,
     /// Why, in a few words for people
     #[arg(long, short)]
     pub(crate) reason: String,
     /// The command with its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Any text; what is offered is for completion. A newer service may know more modes, and unknown ones are for it to refuse.
+#[derive(Clone, Copy)]
+struct ModeName {
+    or_auto: bool,
+}
+
+impl TypedValueParser for ModeName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let offered = RequestedMode::ALL.into_iter().filter(|mode| self.or_auto || *mode != RequestedMode::Auto);
+        Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -203,6 +227,7 @@ pub(crate) enum Format {
     Table,
     Json,
     Openmetrics,
+    Prometheus,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,6 +6,8 @@ use scherzo_api::Error;
 use scherzo_i18n::{gettext, known};
 use scherzo_rules::Problem;
 
+use crate::output;
+
 pub(crate) const FAILURE: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const UNREACHABLE: u8 = 3;
@@ -47,7 +49,7 @@ impl Failure {
 
     pub(crate) fn report(self) -> ExitCode {
         if let Some(sentence) = self.sentence {
-            eprintln!("scherzoctl: {sentence}");
+            output::remark(&sentence);
         }
         ExitCode::from(self.code)
     }

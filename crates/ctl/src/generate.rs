@@ -1,6 +1,7 @@
 //! Man pages and shell completions, out of the same definitions as the command line itself.
 
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::{CommandFactory, ValueEnum};
@@ -9,6 +10,12 @@ use scherzo_i18n::{fill, gettext};
 
 use crate::cli::Options;
 use crate::failure::{FAILURE, Failure};
+
+/// For fish only values of options are generated.
+const FISH_POSITIONALS: &str = "\
+complete -c scherzoctl -n '__fish_scherzoctl_using_subcommand mode' -f -a 'auto interactive fifo low-power'
+complete -c scherzoctl -n '__fish_scherzoctl_using_subcommand preemption' -f -a 'on off'
+";
 
 /// Writes all of them into a directory.
 pub(crate) fn write(directory: &Path) -> Result<(), Failure> {
@@ -26,7 +33,10 @@ pub(crate) fn write(directory: &Path) -> Result<(), Failure> {
 fn try_write(directory: &Path) -> io::Result<()> {
     clap_mangen::generate_to(Options::command(), directory)?;
     for shell in Shell::value_variants() {
-        clap_complete::generate_to(*shell, &mut Options::command(), "scherzoctl", directory)?;
+        let file = clap_complete::generate_to(*shell, &mut Options::command(), "scherzoctl", directory)?;
+        if *shell == Shell::Fish {
+            fs::OpenOptions::new().append(true).open(file)?.write_all(FISH_POSITIONALS.as_bytes())?;
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 use crate::cli::{HoldOptions, RunOptions};
 use crate::client::Client;
 use crate::failure::{FAILURE, Failure};
+use crate::output;
 
 /// What shells answer if a command cannot be started, or is not there.
 const CANNOT_RUN: u8 = 126;
@@ -152,7 +153,7 @@ impl Held {
         loop {
             tokio::select! {
                 Some(_) = self.released.next() => {
-                    eprintln!("scherzoctl: {}", gettext("The hold was released, because someone chose a mode."));
+                    output::remark(&gettext("The hold was released, because someone chose a mode."));
                     return Ok(());
                 }
                 Some(owner) = self.owners.next() => {
@@ -164,6 +165,7 @@ impl Held {
                         self.lost = false;
                     }
                 }
+                else => return Err(Failure::new(FAILURE, gettext("The bus is gone."))),
             }
         }
     }

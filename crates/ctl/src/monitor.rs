@@ -23,11 +23,14 @@ use crate::status;
 
 /// Classes whose waits people ask about; the others are few.
 const SHOWN: [Class; 2] = [Class::Interactive, Class::Batch];
+/// Ctrl-Z.
+const SUSPEND: SignalKind = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
 /// Lines between two headings.
 const HEADING_EVERY: usize = 22;
 
 pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::new(FAILURE, error.to_string()))?;
+    let mut suspend = signal(SUSPEND).map_err(|error| Failure::new(FAILURE, error.to_string()))?;
     let mut shown = client.snapshot().await?;
     let scheduler = client.scheduler().await?;
     let mut updates = scheduler.receive_stats_updated().await?;
@@ -45,20 +48,32 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
                 view.update(&shown, stats, waits);
             }
             Some(_) = changes.next() => {
-                let now = Snapshot::read(&client.bus).await.unwrap_or_default();
+                // If there is nobody to ask, that is about to be told.
+                let Ok(now) = Snapshot::read(&client.bus).await else { continue };
                 if now.state != shown.state {
                     view.forget();
                     view.tell_state(output, &now);
                 }
                 shown = now;
             }
-            Some(owner) = owners.next() => {
+            owner = owners.next() => {
+                let Some(owner) = owner else { return Err(Failure::new(FAILURE, gettext("The bus is gone."))) };
                 view.forget();
                 if owner.args()?.new_owner().is_none() {
                     view.tell_end();
                 } else {
                     scheduler.subscribe().await?;
+                    shown = client.snapshot().await?;
+                    view.tell_state(output, &shown);
                 }
+            }
+            // The shell is to have its own screen meanwhile.
+            _ = suspend.recv() => {
+                view.leave();
+                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
+                    .map_err(|error| Failure::new(FAILURE, error.to_string()))?;
+                view.come_back();
+                view.tell_state(output, &shown);
             }
             _ = tokio::signal::ctrl_c() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
@@ -96,6 +111,19 @@ impl View {
             Output { .. } => Display::Lines(0),
         };
         Self { display, earlier: None }
+    }
+
+    fn leave(&self) {
+        if let Display::Screen(screen) = &self.display {
+            screen.close();
+        }
+    }
+
+    fn come_back(&mut self) {
+        self.forget();
+        if let Display::Screen(screen) = &self.display {
+            screen.reopen();
+        }
     }
 
     /// What comes next is not to be compared with what came before.

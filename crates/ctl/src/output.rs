@@ -3,8 +3,11 @@
 use std::io::{self, IsTerminal, Write};
 
 use scherzo_api::types::State;
+use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
+
+use crate::failure::FAILURE;
 
 /// Version of every JSON document; grows when a field changes its meaning, not when one is added.
 const SCHEMA: u64 = 1;
@@ -65,10 +68,21 @@ pub(crate) fn text(text: &str) {
 }
 
 /// A reader that has gone, such as `head`, is no failure, but there is nothing left to do: `monitor` would go on for ever.
+/// A text that is cut off otherwise, by a full disk, must not pass for the whole.
 fn end_without_reader(printed: io::Result<()>) {
-    if printed.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        std::process::exit(0);
+    match printed.and_then(|()| io::stdout().flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            remark(&fill(&gettext("Cannot print: {error}."), &[("error", &error)]));
+            std::process::exit(FAILURE.into());
+        }
     }
+}
+
+/// Says something beside the output. If nobody listens, that is no failure.
+pub(crate) fn remark(text: &str) {
+    let _ = writeln!(io::stderr(), "scherzoctl: {text}");
 }
 
 /// Prints a document on one line.

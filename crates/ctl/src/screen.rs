@@ -25,8 +25,18 @@ impl Screen {
     /// Another screen, without cursor, on which long lines are cut.
     pub(crate) fn open() -> Self {
         let screen = Self { terminal: io::stdout() };
-        screen.write("\x1b[?1049h\x1b[?25l\x1b[?7l");
+        screen.reopen();
         screen
+    }
+
+    /// After [`Screen::close`].
+    pub(crate) fn reopen(&self) {
+        self.write("\x1b[?1049h\x1b[?25l\x1b[?7l");
+    }
+
+    /// Brings back what was there.
+    pub(crate) fn close(&self) {
+        self.write("\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
 
     /// Replaces the picture; what does not fit the terminal's height is left out.
@@ -45,7 +55,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.write("\x1b[?7h\x1b[?25h\x1b[?1049l");
+        self.close();
     }
 }
 

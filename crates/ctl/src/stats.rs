@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::openmetrics;
+use crate::openmetrics::{self, Dialect};
 use crate::output::{self, Output, left, right};
 
 pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Result<(), Failure> {
@@ -22,8 +22,13 @@ pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Re
     let scheduler = client.scheduler().await?;
     let stats = Stats::from_wire(&scheduler.get_stats().await?);
     let histograms = scheduler.get_wait_histogram().await?;
-    if format == Format::Openmetrics {
-        output::text(&openmetrics::document(&stats, &histograms));
+    let dialect = match format {
+        Format::Openmetrics => Some(Dialect::OpenMetrics),
+        Format::Prometheus => Some(Dialect::Prometheus),
+        Format::Table | Format::Json => None,
+    };
+    if let Some(dialect) = dialect {
+        output::text(&openmetrics::document(&stats, &histograms, dialect));
     } else if output.json || format == Format::Json {
         let waits: HashMap<_, _> = histograms.into_iter().collect();
         output::document(Map::from_iter([

@@ -45,7 +45,7 @@ fn parse(mode: &str) -> Result<RequestedMode, Failure> {
 fn show(places: &Places, output: &Output) {
     let (rules, problems) = places.read();
     for problem in problems {
-        eprintln!("scherzoctl: {problem}");
+        output::remark(&problem);
     }
     if output.json {
         let rules: Map<String, Value> = rules.iter().map(|(name, mode)| (name.clone(), json!(mode.name()))).collect();

@@ -28,8 +28,10 @@ pub(crate) struct Running {
     rules: Rules,
     units: BTreeMap<PathBuf, Unit>,
     held: BTreeMap<String, (u32, Mode)>,
-    /// Applications whose hold someone else released, or that was refused. It stays so until they start again.
+    /// Applications whose hold someone else released. It stays so until they start again.
     released: BTreeSet<String>,
+    /// Those whose hold was refused. It stays so until they start again, or there is another service to ask.
+    refused: BTreeSet<String>,
 }
 
 impl Running {
@@ -50,6 +52,7 @@ impl Running {
         let names = &mut self.units.entry(unit).or_default().names;
         if !names.contains(&name) {
             self.released.remove(&name);
+            self.refused.remove(&name);
             names.insert(name);
         }
     }
@@ -59,6 +62,7 @@ impl Running {
         self.units.retain(|unit, _| units.contains(unit));
         let running: BTreeSet<_> = self.units.values().flat_map(|unit| &unit.names).collect();
         self.released.retain(|name| running.contains(name));
+        self.refused.retain(|name| running.contains(name));
     }
 
     /// The service granted a hold.
@@ -68,7 +72,7 @@ impl Running {
 
     /// The service did not grant it; asking again at once would not help.
     pub(crate) fn refused(&mut self, name: String) {
-        self.released.insert(name);
+        self.refused.insert(name);
     }
 
     /// Someone else released a hold. The name of its application, if it was one of ours.
@@ -82,6 +86,7 @@ impl Running {
     /// The service has ended, and all holds with it.
     pub(crate) fn service_gone(&mut self) {
         self.held.clear();
+        self.refused.clear();
     }
 
     /// What to ask for. Releases count as done, holds once they are granted.
@@ -96,7 +101,7 @@ impl Running {
 
     fn wanted(&self) -> BTreeMap<String, Mode> {
         let names: BTreeSet<_> = self.units.values().flat_map(|unit| &unit.names).collect();
-        let active = names.into_iter().filter(|name| !self.released.contains(*name));
+        let active = names.into_iter().filter(|name| !self.released.contains(*name) && !self.refused.contains(*name));
         let mode = |name: &String| match self.rules.get(name) {
             Some(RequestedMode::Mode(mode)) => Some((name.clone(), *mode)),
             _ => None,

@@ -21,6 +21,7 @@ use super::running::{Running, Step};
 use super::unit;
 use crate::client::Client;
 use crate::failure::{FAILURE, Failure};
+use crate::output;
 use scherzo_rules::Places;
 
 /// When a new unit is looked into for executables: launchers take a moment to become what they launch.
@@ -37,7 +38,11 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| own_failure(&error))?;
     watcher.look();
     loop {
-        watcher.ask().await?;
+        tokio::select! {
+            asked = watcher.ask() => asked?,
+            _ = terminate.recv() => return Ok(()),
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
         tokio::select! {
             changed = watcher.notices.changed() => {
                 changed.map_err(|error| own_failure(&error))?;
@@ -130,7 +135,7 @@ impl<'a> Watcher<'a> {
     fn complain(&mut self, problems: Vec<String>) {
         let problems: BTreeSet<_> = problems.into_iter().collect();
         for problem in problems.difference(&self.complaints) {
-            eprintln!("scherzoctl: {problem}");
+            output::remark(problem);
         }
         self.complaints = problems;
     }
@@ -138,7 +143,7 @@ impl<'a> Watcher<'a> {
     fn taken(&mut self, cookie: u32) {
         if let Some(application) = self.running.taken(cookie) {
             let sentence = gettext("{application} no longer decides the mode, because someone chose one.");
-            eprintln!("scherzoctl: {}", fill(&sentence, &[("application", &application)]));
+            output::remark(&fill(&sentence, &[("application", &application)]));
         }
     }
 
@@ -157,12 +162,12 @@ impl<'a> Watcher<'a> {
             match step {
                 // A service that has forgotten the hold holds nothing.
                 Step::Release(cookie) => drop(scheduler.release_mode(cookie).await),
-                Step::Hold(name, mode) => match scheduler.hold_mode(mode.name(), &reason, &name).await {
+                Step::Hold(name, mode) => match scheduler.hold_mode_quietly(mode.name(), &reason, &name).await {
                     Ok(cookie) => self.running.granted(name, cookie, mode),
                     Err(error) if error.is_unreachable() => {}
                     Err(error) => {
                         let sentence = gettext("No mode is held for {application}: {error}");
-                        eprintln!("scherzoctl: {}", fill(&sentence, &[("application", &name), ("error", &error)]));
+                        output::remark(&fill(&sentence, &[("application", &name), ("error", &error)]));
                         self.running.refused(name);
                     }
                 },

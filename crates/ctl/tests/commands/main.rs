@@ -106,12 +106,14 @@ async fn other_programs_are_served() {
     assert!(read("scherzoctl.1").contains("preemption") && !read("scherzoctl.1").contains("generate"));
     assert!(read("scherzoctl-run.1").contains("\\-\\-mode"), "{}", read("scherzoctl-run.1"));
     for (file, part) in [("scherzoctl.bash", "preemption"), ("_scherzoctl", "doctor"), ("scherzoctl.fish", "monitor")] {
-        assert!(read(file).contains(part), "{file}");
+        assert!(read(file).contains(part) && read(file).contains("low-power"), "{file}");
     }
     bus.serve(own_uid()).await;
     bus.ctl(&["enable"]).await.plainly();
     let metrics = bus.ctl(&["stats", "--format", "openmetrics"]).await.plainly();
     assert!(metrics.contains("\nscherzo_switches_total ") && metrics.ends_with("# EOF\n"), "{metrics}");
+    let older = bus.ctl(&["stats", "--format", "prometheus"]).await.plainly();
+    assert!(older.contains("# TYPE scherzo_switches_total counter\n") && !older.contains("EOF"), "{older}");
 }
 
 #[tokio::test]
