@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::BoxFuture;
 use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
 use tracing::{debug, warn};
 use zbus::Connection;
 use zbus::fdo::DBusProxy;
@@ -45,7 +46,10 @@ impl Authorizer for Polkit {
                 Err(error) => {
                     warn!("cannot ask polkit about {action}: {error}");
                     Err(Error::AccessDenied(
-                        "Only root may do this, because polkit does not answer. Use sudo, or start polkit.".into(),
+                        gettext_noop(
+                            "Only root may do this, because polkit does not answer. Use sudo, or start polkit.",
+                        )
+                        .into(),
                     ))
                 }
             }
@@ -84,11 +88,15 @@ fn judge(answer: &AuthorizationResult, interactive: bool, action: &str) -> Resul
         Ok(())
     } else if answer.is_challenge && !interactive {
         Err(Error::InteractiveAuthorizationRequired(
-            "This needs authentication. Call it from a program that allows a password prompt, or use sudo.".into(),
+            gettext_noop(
+                "This needs authentication. Call it from a program that allows a password prompt, or use sudo.",
+            )
+            .into(),
         ))
     } else {
-        Err(Error::AccessDenied(format!(
-            "You may not do this ({action}). Ask an administrator, or use sudo if you are one."
-        )))
+        debug!("polkit denies {action}");
+        Err(Error::AccessDenied(
+            gettext_noop("You may not do this. Ask an administrator, or use sudo if you are one.").into(),
+        ))
     }
 }

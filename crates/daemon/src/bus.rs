@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
     ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
@@ -90,7 +91,7 @@ fn show_settings(settings: Settings) -> HashMap<String, OwnedVariant> {
 }
 
 fn stopping() -> Error {
-    Error::Busy("The service is being stopped. Try again when it is back.".into())
+    Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
 }
 
 pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
@@ -152,13 +153,13 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<u32, Error> {
         let RequestedMode::Mode(mode) = parse_mode(mode)? else {
-            return Err(Error::InvalidMode("A hold needs a mode of its own, not auto.".into()));
+            return Err(Error::InvalidMode(gettext_noop("A hold needs a mode of its own, not auto.").into()));
         };
         self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
         let wanted = HoldRequest { mode, reason, application };
         match self.ask(caller(bus, &call).await?, Request::HoldMode(wanted)).await? {
             Answer::Hold(cookie) => Ok(cookie),
-            _ => Err(Error::Busy("The hold was not granted. Try again.".into())),
+            _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
 
 use super::event::{Action, Caller, Fault, Kernel, Request, RequestId, Time, Wish};
@@ -86,7 +87,9 @@ impl State {
             }
             Request::Subscribe => {
                 if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&caller.name) {
-                    return Err(Error::LimitReached("Too many programs subscribe to statistics. Close one.".into()));
+                    return Err(Error::LimitReached(
+                        gettext_noop("Too many programs subscribe to statistics. Close one.").into(),
+                    ));
                 }
                 self.subscribers.insert(caller.name);
                 if let Phase::Loaded(loaded) = &mut self.phase {
@@ -112,7 +115,9 @@ impl State {
             _ => self.waiters.len() >= MAX_WAITERS,
         };
         if full {
-            return Err(Error::LimitReached("Too many requests wait for an answer. Try again later.".into()));
+            return Err(Error::LimitReached(
+                gettext_noop("Too many requests wait for an answer. Try again later.").into(),
+            ));
         }
         Ok(())
     }
@@ -146,7 +151,7 @@ impl State {
         }
         self.on_trial = false;
         self.try_afresh();
-        self.refuse_loading(&Error::Busy("Scherzo was turned off while it was being loaded.".into()));
+        self.refuse_loading(&Error::Busy(gettext_noop("Scherzo was turned off while it was being loaded.").into()));
         self.wait(id, Want::Stopped, ANSWER_LIMIT);
     }
 
@@ -253,11 +258,13 @@ impl State {
             (Want::Decision(version), Phase::Loaded(loaded)) if loaded.applied.version >= version => {
                 Verdict::Answer(Ok(()))
             }
-            (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => Verdict::Answer(Err(
-                Error::NotRunning("The scheduler ended before it could switch. Look at the state in a moment.".into()),
-            )),
+            (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => {
+                Verdict::Answer(Err(Error::NotRunning(
+                    gettext_noop("The scheduler ended before it could switch. Look at the state in a moment.").into(),
+                )))
+            }
             (Want::Decision(_), _) if late => Verdict::Answer(Err(Error::Busy(
-                "The engine does not answer. It switches to your choice when it is back.".into(),
+                gettext_noop("The engine does not answer. It switches to your choice when it is back.").into(),
             ))),
             (Want::Statistics, Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
             (Want::Statistics, Phase::Loaded(_)) => Verdict::Wait,
@@ -277,13 +284,13 @@ impl State {
 }
 
 fn not_running() -> Error {
-    Error::NotRunning("Scherzo is not running. Turn it on with `scherzoctl enable`.".into())
+    Error::NotRunning(gettext_noop("Scherzo is not running. Turn it on with `scherzoctl enable`.").into())
 }
 
 fn stopping() -> Error {
-    Error::Busy("The service is being stopped. Try again when it is back.".into())
+    Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
 }
 
 fn too_late() -> Error {
-    Error::Busy("The kernel has not finished yet. Look at the state in a moment.".into())
+    Error::Busy(gettext_noop("The kernel has not finished yet. Look at the state in a moment.").into())
 }
