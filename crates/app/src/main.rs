@@ -25,6 +25,7 @@ mod preferences;
 mod quick_access_group;
 mod rules_group;
 mod service;
+mod session_bus;
 mod widgets;
 mod window;
 mod window_state;

@@ -14,11 +14,13 @@ use crate::pages::error_text;
 use crate::quick_access_group::QuickAccessGroup;
 use crate::rules_group::RulesGroup;
 use crate::service::Service;
+use crate::window::Window;
 
 mod imp {
     use super::{
-        AdwDialogImpl, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
-        PreferencesDialogImpl, QuickAccessGroup, RefCell, RulesGroup, Service, TemplateChild, WidgetImpl, glib,
+        AdwDialogImpl, AdwDialogImplExt, CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass,
+        ObjectSubclassExt, PreferencesDialogImpl, QuickAccessGroup, RefCell, RulesGroup, Service, TemplateChild,
+        WidgetImpl, glib,
     };
     use gtk::glib::Properties;
     use gtk::glib::subclass::object::DerivedObjectProperties;
@@ -87,7 +89,14 @@ mod imp {
     }
 
     impl WidgetImpl for Preferences {}
-    impl AdwDialogImpl for Preferences {}
+
+    impl AdwDialogImpl for Preferences {
+        fn closed(&self) {
+            self.obj().send_pending_delay();
+            self.parent_closed();
+        }
+    }
+
     impl PreferencesDialogImpl for Preferences {}
 }
 
@@ -166,18 +175,40 @@ impl Preferences {
     fn send_delay_soon(&self) {
         let this = self.downgrade();
         let timer = glib::timeout_add_local_once(PAUSE, move || {
-            let Some((page, service)) = this.upgrade().and_then(|page| Some((page.clone(), page.service()?))) else {
-                return;
-            };
-            page.imp().pending.take();
-            let delay_s = page.imp().boot_delay.value_as_int() as u32;
-            if automation::number(&service.state().service, "boot_delay_s").is_some_and(|known| known != delay_s) {
-                page.configure("boot_delay_s", delay_s.into());
+            if let Some(page) = this.upgrade() {
+                page.imp().pending.take();
+                page.send_delay();
             }
         });
         if let Some(earlier) = self.imp().pending.replace(Some(timer)) {
             earlier.remove();
         }
+    }
+
+    /// Whoever closes the dialog at once means the number nevertheless. What comes of it is for the window to say.
+    fn send_pending_delay(&self) {
+        let Some(timer) = self.imp().pending.take() else { return };
+        timer.remove();
+        let (window, service, delay_s) = (self.window(), self.service(), self.new_delay_s());
+        if let (Some(window), Some(service), Some(delay_s)) = (window, service, delay_s) {
+            window.act(async move { service.client().configure("boot_delay_s", delay_s).await });
+        }
+    }
+
+    fn window(&self) -> Option<Window> {
+        self.root().or_else(|| gtk::Application::default().active_window().and_upcast()).and_downcast()
+    }
+
+    fn send_delay(&self) {
+        if let Some(delay_s) = self.new_delay_s() {
+            self.configure("boot_delay_s", delay_s.into());
+        }
+    }
+
+    /// The delay that was chosen, if it is another than the service's.
+    fn new_delay_s(&self) -> Option<u32> {
+        let known = automation::number(&self.service()?.state().service, "boot_delay_s")?;
+        Some(self.imp().boot_delay.value_as_int() as u32).filter(|delay_s| *delay_s != known)
     }
 
     /// Sends it; what could not be changed shows again as it is, and why is said.

@@ -12,23 +12,17 @@ use scherzo_api::autostart::Autostart;
 use scherzo_i18n::{fill, gettext};
 
 use crate::model::quick_access::{EXTENSION, Toggle};
+use crate::session_bus::Place;
 
-const SHELL: Place =
+const SHELL: Place<'_> =
     Place { name: "org.gnome.Shell", path: "/org/gnome/Shell", interface: "org.gnome.Shell.Extensions" };
-const TRAYS: Place = Place {
+const TRAYS: Place<'_> = Place {
     name: "org.kde.StatusNotifierWatcher",
     path: "/StatusNotifierWatcher",
     interface: "org.kde.StatusNotifierWatcher",
 };
-const OUR_TRAY: Place =
+const OUR_TRAY: Place<'_> =
     Place { name: "org.scherzo.Tray", path: "/org/scherzo/Tray", interface: "org.freedesktop.Application" };
-
-/// An interface on the session bus.
-struct Place {
-    name: &'static str,
-    path: &'static str,
-    interface: &'static str,
-}
 
 mod imp {
     use super::{
@@ -242,47 +236,4 @@ async fn read_toggle() -> Result<Toggle, glib::Error> {
     let answer = SHELL.call("GetExtensionInfo", &(EXTENSION,).to_variant()).await?;
     let info = glib::VariantDict::new(Some(&answer.child_value(0)));
     Ok(Toggle::of(&info, extensions_are_on))
-}
-
-impl Place {
-    /// For what it says by itself. It is not started.
-    async fn proxy(&self) -> Result<gio::DBusProxy, glib::Error> {
-        let flags = gio::DBusProxyFlags::DO_NOT_AUTO_START;
-        let bus = gio::bus_get_future(gio::BusType::Session).await?;
-        gio::DBusProxy::new_future(&bus, flags, None, Some(self.name), self.path, self.interface).await
-    }
-
-    /// Asks it; it is not started.
-    async fn call(&self, method: &str, arguments: &glib::Variant) -> Result<glib::Variant, glib::Error> {
-        self.call_on(self.interface, method, arguments).await
-    }
-
-    async fn call_on(
-        &self,
-        interface: &str,
-        method: &str,
-        arguments: &glib::Variant,
-    ) -> Result<glib::Variant, glib::Error> {
-        let bus = gio::bus_get_future(gio::BusType::Session).await?;
-        let flags = gio::DBusCallFlags::NO_AUTO_START;
-        bus.call_future(Some(self.name), self.path, interface, method, Some(arguments), None, flags, -1).await
-    }
-
-    async fn property<T: glib::variant::FromVariant>(&self, name: &str) -> Result<T, glib::Error> {
-        let arguments = (self.interface, name).to_variant();
-        let answer = self.call_on("org.freedesktop.DBus.Properties", "Get", &arguments).await?;
-        let value = answer.child_value(0).as_variant().and_then(|value| value.get());
-        value.ok_or_else(|| glib::Error::new(gio::IOErrorEnum::InvalidData, name))
-    }
-
-    /// Starts it by its name.
-    async fn start(&self) -> Result<(), glib::Error> {
-        let bus = gio::bus_get_future(gio::BusType::Session).await?;
-        let (driver, path, arguments) =
-            ("org.freedesktop.DBus", "/org/freedesktop/DBus", (self.name, 0u32).to_variant());
-        let flags = gio::DBusCallFlags::NONE;
-        let started =
-            bus.call_future(Some(driver), path, driver, "StartServiceByName", Some(&arguments), None, flags, -1).await;
-        started.map(drop)
-    }
 }

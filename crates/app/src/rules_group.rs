@@ -2,7 +2,7 @@
 //!
 //! `scherzoctl applications watch`, a service of the session, goes by them; what is shown is the file that it reads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -13,14 +13,23 @@ use scherzo_i18n::{fill, gettext};
 use scherzo_rules::{Places, Problem};
 
 use crate::application_chooser::ApplicationChooser;
+use crate::model::follower::{Follower, UNIT};
+use crate::session_bus::Place;
+
+/// The session's own systemd.
+const SYSTEMD: Place<'_> = Place {
+    name: "org.freedesktop.systemd1",
+    path: "/org/freedesktop/systemd1",
+    interface: "org.freedesktop.systemd1.Manager",
+};
 
 /// What a new rule asks for.
 const USUAL: RequestedMode = RequestedMode::Mode(Mode::Interactive);
 
 mod imp {
     use super::{
-        CompositeTemplate, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt, PreferencesGroupImpl, RefCell,
-        TemplateChild, WidgetImpl, WidgetImplExt, glib,
+        Cell, CompositeTemplate, Follower, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
+        PreferencesGroupImpl, RefCell, TemplateChild, WidgetImpl, WidgetImplExt, glib,
     };
     use gtk::prelude::*;
     use gtk::subclass::prelude::*;
@@ -31,7 +40,11 @@ mod imp {
         #[template_child]
         pub(super) add: TemplateChild<gtk::Button>,
         #[template_child]
+        pub(super) follow: TemplateChild<adw::SwitchRow>,
+        #[template_child]
         pub(super) none: TemplateChild<adw::ActionRow>,
+        /// What is shown of the service that goes by the rules; nothing until systemd has answered.
+        pub(super) follower: Cell<Option<Follower>>,
         pub(super) rows: RefCell<Vec<adw::ComboRow>>,
     }
 
@@ -59,6 +72,12 @@ mod imp {
                     group.choose();
                 }
             });
+            let this = self.obj().downgrade();
+            self.follow.connect_active_notify(move |row| {
+                if let Some(group) = this.upgrade() {
+                    group.set_following(row.is_active());
+                }
+            });
         }
     }
 
@@ -66,6 +85,7 @@ mod imp {
         fn map(&self) {
             self.parent_map();
             self.obj().show();
+            self.obj().look_at_follower();
         }
     }
 
@@ -134,8 +154,13 @@ impl RulesGroup {
         let this = self.downgrade();
         let chooser = ApplicationChooser::new(move |application| {
             if let Some(group) = this.upgrade() {
+                let is_first = group.imp().rows.borrow().is_empty();
                 group.change(|places| places.change(application, Some(USUAL)));
                 group.show();
+                // Who makes a first rule wants it to be gone by.
+                if is_first && !group.imp().rows.borrow().is_empty() {
+                    group.set_following(true);
+                }
             }
         });
         chooser.present(Some(self));
@@ -147,6 +172,41 @@ impl RulesGroup {
         }
     }
 
+    fn look_at_follower(&self) {
+        let this = self.clone();
+        glib::spawn_future_local(async move { this.show_follower().await });
+    }
+
+    async fn show_follower(&self) {
+        let follower = look_at_follower().await;
+        let imp = self.imp();
+        // First, so that what is set below is not taken for the person's doing.
+        imp.follower.set(Some(follower));
+        imp.follow.set_subtitle(&follower.explanation());
+        imp.follow.set_sensitive(follower.is_usable());
+        imp.follow.set_active(follower == Follower::On);
+    }
+
+    /// For all sessions to come and for this one, if that is new.
+    fn set_following(&self, on: bool) {
+        let imp = self.imp();
+        if imp.follower.get().is_none_or(|follower| !follower.is_usable() || (follower == Follower::On) == on) {
+            return;
+        }
+        // One change at a time: until it is shown again there is nothing to choose.
+        imp.follower.set(None);
+        imp.follow.set_sensitive(false);
+        let this = self.clone();
+        glib::spawn_future_local(async move {
+            let changed = follow(on).await;
+            this.show_follower().await;
+            if let Err(mut problem) = changed {
+                gio::DBusError::strip_remote_error(&mut problem);
+                this.tell(problem.message());
+            }
+        });
+    }
+
     fn tell(&self, problem: &str) {
         if let Some(dialog) =
             self.ancestor(adw::PreferencesDialog::static_type()).and_downcast::<adw::PreferencesDialog>()
@@ -154,6 +214,33 @@ impl RulesGroup {
             dialog.add_toast(adw::Toast::builder().title(problem).use_markup(false).build());
         }
     }
+}
+
+/// What systemd says of the service of the session.
+async fn look_at_follower() -> Follower {
+    let file_state = SYSTEMD.call("GetUnitFileState", &(UNIT,).to_variant()).await;
+    let file_state = file_state.map(|answer| answer.child_value(0).get::<String>().unwrap_or_default());
+    let active_state = active_state().await.unwrap_or_default();
+    Follower::of(file_state.as_deref(), &active_state)
+}
+
+async fn active_state() -> Result<String, glib::Error> {
+    let answer = SYSTEMD.call("LoadUnit", &(UNIT,).to_variant()).await?;
+    let path = answer.child_value(0);
+    let unit =
+        Place { name: SYSTEMD.name, path: path.str().unwrap_or_default(), interface: "org.freedesktop.systemd1.Unit" };
+    unit.property("ActiveState").await
+}
+
+/// As `systemctl --user enable --now` and `disable --now` do.
+async fn follow(on: bool) -> Result<(), glib::Error> {
+    if on {
+        SYSTEMD.call("EnableUnitFiles", &(vec![UNIT], false, false).to_variant()).await?;
+    } else {
+        SYSTEMD.call("DisableUnitFiles", &(vec![UNIT], false).to_variant()).await?;
+    }
+    SYSTEMD.call("Reload", &().to_variant()).await?;
+    SYSTEMD.call(if on { "StartUnit" } else { "StopUnit" }, &(UNIT, "replace").to_variant()).await.map(drop)
 }
 
 /// Name and icon of a desktop id or of the path of an executable.

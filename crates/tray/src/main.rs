@@ -122,7 +122,11 @@ async fn show(
             }
             Some(action) = chosen.recv() => match action {
                 Action::Quit => break End::Quit,
-                Action::OpenApp(token) => session.open_app(token).await,
+                Action::OpenApp(token) => {
+                    if let Err(problem) = session.open_app(token).await {
+                        session.tell(&view::no_app(&problem)).await;
+                    }
+                }
                 Action::Autostart(on) => {
                     if let Some(Err(problem)) = autostart.as_ref().map(|autostart| autostart.set(on)) {
                         session.tell(&view::failure(&problem)).await;

@@ -99,11 +99,10 @@ impl Session {
     }
 
     /// Opens the app, by its name on the bus or else as a program.
-    pub async fn open_app(&self, token: Option<String>) {
-        if self.activate_app(token.as_deref()).await.is_err()
-            && let Err(error) = spawn_app(token)
-        {
-            eprintln!("scherzo-tray: the app cannot be opened: {error}");
+    pub async fn open_app(&self, token: Option<String>) -> std::io::Result<()> {
+        match self.activate_app(token.as_deref()).await {
+            Ok(()) => Ok(()),
+            Err(_) => spawn_app(token),
         }
     }
 

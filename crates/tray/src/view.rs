@@ -168,7 +168,21 @@ pub fn refusal(problem: &Error) -> Notice {
         // Those of the service's sentences that never vary are known to translators.
         known(&problem.to_string())
     };
-    Notice { title: gettext("Nothing Was Changed"), text }
+    // What is late may be done still.
+    let title =
+        if matches!(problem, Error::Busy(_)) { gettext("Not Done Yet") } else { gettext("Nothing Was Changed") };
+    Notice { title, text }
+}
+
+/// The app cannot be started. Packages of the tray do not always bring it.
+#[must_use]
+pub fn no_app(problem: &std::io::Error) -> Notice {
+    let text = if problem.kind() == std::io::ErrorKind::NotFound {
+        gettext("Install Scherzo's app with your package manager.")
+    } else {
+        problem.to_string()
+    };
+    Notice { title: gettext("Scherzo Did Not Open"), text }
 }
 
 /// A file could not be written.
@@ -254,6 +268,10 @@ mod tests {
     fn notices_say_what_happened() {
         let exit = Exit { reason: "kernel-unloaded".into(), details: [("text".into(), "SysRq-S".into())].into() };
         assert!(ejection(&exit).text.contains("SysRq-S"));
-        assert_eq!(refusal(&Error::Busy("Try again.".into())).text, "Try again.");
+        let not_there = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert!(no_app(&not_there).text.contains("Install"));
+        let busy = refusal(&Error::Busy("Try again.".into()));
+        assert_eq!((busy.title.as_str(), busy.text.as_str()), ("Not Done Yet", "Try again."));
+        assert_eq!(refusal(&Error::AccessDenied("No.".into())).title, "Nothing Was Changed");
     }
 }

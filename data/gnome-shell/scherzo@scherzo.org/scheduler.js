@@ -46,8 +46,10 @@ export async function ask(scheduler, setter, value, cancellable) {
     } catch (error) {
         if (error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED))
             return;
+        // What is late may be done still.
+        const isLate = Gio.DBusError.get_remote_error(error) === 'org.scherzo.Scheduler1.Error.Busy';
         Gio.DBusError.strip_remote_error(error);
         // Those of the service's sentences that never vary are known to translators.
-        Main.notifyError(_('Nothing Was Changed'), gettext(error.message));
+        Main.notifyError(isLate ? _('Not Done Yet') : _('Nothing Was Changed'), gettext(error.message));
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod automation;
 pub(crate) mod buckets;
 pub(crate) mod compare;
+pub(crate) mod follower;
 pub(crate) mod format;
 pub(crate) mod history;
 pub(crate) mod overview;

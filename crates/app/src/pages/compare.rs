@@ -9,6 +9,7 @@ use std::time::Duration;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, gio, glib};
+use scherzo_api::Error;
 use scherzo_api::client::ClientState;
 use scherzo_api::histogram::Histogram;
 use scherzo_i18n::{fill, gettext, ngettext};
@@ -119,6 +120,8 @@ enum Failure {
     Cancelled,
     /// A sentence.
     Told(String),
+    /// The person may not change what runs, or would not say who they are: nothing was changed. A sentence.
+    Refused(String),
 }
 
 impl ComparePage {
@@ -138,7 +141,14 @@ impl ComparePage {
         service.follow(window, move |window, state| {
             if state.current().is_some() && !is_done.replace(true) {
                 let client = client.clone();
-                window.act(async move { restore(&client, was_on).await });
+                window.act(async move {
+                    let restored = restore(&client, was_on).await;
+                    if matches!(restored, Err(Error::AccessDenied(_))) {
+                        // Asked once is enough.
+                        note(None);
+                    }
+                    restored
+                });
             }
         });
     }
@@ -193,7 +203,13 @@ impl ComparePage {
             let was_on = service.state().service.enabled;
             note(Some(was_on));
             let outcome = page.measure(&service, plan).await;
-            let restored = restore(&service.client(), was_on).await;
+            let restored = match &outcome {
+                Err(Failure::Refused(_)) => {
+                    note(None);
+                    Ok(())
+                }
+                _ => restore(&service.client(), was_on).await,
+            };
             page.imp().is_under_way.set(false);
             page.show(outcome);
             if let (Err(error), Some(window)) = (restored, window_of(&page)) {
@@ -216,7 +232,10 @@ impl ComparePage {
             self.show_progress(nth, sides.len(), *side);
             let exits = service.state().nr_exits;
             let switched = service.client().set_enabled(*side == Side::Scherzo).await;
-            switched.map_err(|error| Failure::Told(error_text(&error)))?;
+            switched.map_err(|error| match error {
+                Error::AccessDenied(_) if nth == 0 => Failure::Refused(error_text(&error)),
+                error => Failure::Told(error_text(&error)),
+            })?;
             let round = self.measure_round(Duration::from_secs(plan.round_s.into())).await?;
             if service.state().nr_exits != exits || service.state().is_loaded() != (*side == Side::Scherzo) {
                 return Err(Failure::Told(gettext("Something else changed the scheduler meanwhile")));
@@ -257,7 +276,7 @@ impl ComparePage {
             Ok(outcome) => self.show_outcome(&outcome),
             Err(failure) => {
                 imp.stack.set_visible_child_name("setup");
-                if let (Failure::Told(text), Some(window)) = (failure, window_of(self)) {
+                if let (Failure::Told(text) | Failure::Refused(text), Some(window)) = (failure, window_of(self)) {
                     window.toast(&text);
                 }
             }
@@ -278,7 +297,7 @@ impl ComparePage {
     }
 }
 
-async fn restore(client: &scherzo_api::client::Client, was_on: bool) -> Result<(), scherzo_api::Error> {
+async fn restore(client: &scherzo_api::client::Client, was_on: bool) -> Result<(), Error> {
     client.set_enabled(was_on).await?;
     note(None);
     Ok(())
