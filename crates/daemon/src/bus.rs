@@ -155,8 +155,9 @@ impl Service {
         let RequestedMode::Mode(mode) = parse_mode(mode)? else {
             return Err(Error::InvalidMode(gettext_noop("A hold needs a mode of its own, not auto.").into()));
         };
-        self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
         let wanted = HoldRequest { mode, reason, application };
+        wanted.check()?;
+        self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
         match self.ask(caller(bus, &call).await?, Request::HoldMode(wanted)).await? {
             Answer::Hold(cookie) => Ok(cookie),
             _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),

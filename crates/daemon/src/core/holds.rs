@@ -23,6 +23,14 @@ pub struct HoldRequest {
     pub application: String,
 }
 
+impl HoldRequest {
+    /// Refuses texts that nobody could read: before a person is asked whether it may be.
+    pub fn check(&self) -> Result<(), Error> {
+        check_text("reason", &self.reason)?;
+        check_text("application id", &self.application)
+    }
+}
+
 /// A mode that is asked for until it is released or its holder leaves the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -48,8 +56,7 @@ impl Holds {
 
     /// Takes a hold and returns its cookie.
     pub(super) fn add(&mut self, holder: Caller, wanted: HoldRequest) -> Result<u32, Error> {
-        check_text("reason", &wanted.reason)?;
-        check_text("application id", &wanted.application)?;
+        wanted.check()?;
         let nr_own = self.list.iter().filter(|hold| hold.holder.name == holder.name).count();
         if nr_own >= MAX_HOLDS_PER_CALLER || self.list.len() >= MAX_HOLDS {
             return Err(Error::LimitReached(format!(

@@ -110,6 +110,15 @@ async fn ones_own_hold_is_released_freely() {
     assert!(matches!(other.scheduler.hold_mode("fifo", "a", "b").await, Err(Error::AccessDenied(_))));
     client.scheduler.release_mode(cookie).await.unwrap();
     assert_eq!(polkit.asked.lock().unwrap().len(), 3);
+    let nobody = other.scheduler.hold_mode("fifo", "", "b").await.unwrap_err();
+    assert!(matches!(nobody, Error::InvalidArgs(_)), "{nobody:?}");
+    let quiet = other.scheduler.hold_mode_quietly("fifo", "a", "b").await.unwrap_err();
+    assert!(matches!(quiet, Error::AccessDenied(_)), "{quiet:?}");
+    assert_eq!(
+        polkit.asked.lock().unwrap()[3..],
+        [(ACTION_HOLD_MODE.to_owned(), 0)],
+        "nonsense is not worth a password"
+    );
 }
 
 #[tokio::test]
