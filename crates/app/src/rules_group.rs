@@ -45,6 +45,7 @@ mod imp {
         pub(super) none: TemplateChild<adw::ActionRow>,
         /// What is shown of the service that goes by the rules; nothing until systemd has answered.
         pub(super) follower: Cell<Option<Follower>>,
+        pub(super) is_changing: Cell<bool>,
         pub(super) rows: RefCell<Vec<adw::ComboRow>>,
     }
 
@@ -158,8 +159,9 @@ impl RulesGroup {
                 group.change(|places| places.change(application, Some(USUAL)));
                 group.show();
                 // Who makes a first rule wants it to be gone by.
-                if is_first && !group.imp().rows.borrow().is_empty() {
-                    group.set_following(true);
+                let can_follow = group.imp().follower.get().is_some_and(Follower::is_usable);
+                if is_first && can_follow && !group.imp().rows.borrow().is_empty() {
+                    group.imp().follow.set_active(true);
                 }
             }
         });
@@ -187,18 +189,24 @@ impl RulesGroup {
         imp.follow.set_active(follower == Follower::On);
     }
 
-    /// For all sessions to come and for this one, if that is new.
+    /// For all sessions to come and for this one, if that is new. The row stays sensitive meanwhile, since one that has the
+    /// keyboard would lose it: what was chosen last counts in the end.
     fn set_following(&self, on: bool) {
         let imp = self.imp();
-        if imp.follower.get().is_none_or(|follower| !follower.is_usable() || (follower == Follower::On) == on) {
+        let is_new = |follower: Follower| follower.is_usable() && (follower == Follower::On) != on;
+        if imp.is_changing.get() || !imp.follower.get().is_some_and(is_new) {
             return;
         }
-        // One change at a time: until it is shown again there is nothing to choose.
-        imp.follower.set(None);
-        imp.follow.set_sensitive(false);
+        imp.is_changing.set(true);
         let this = self.clone();
         glib::spawn_future_local(async move {
-            let changed = follow(on).await;
+            let (imp, mut on) = (this.imp(), on);
+            let mut changed = follow(on).await;
+            while changed.is_ok() && imp.follow.is_active() != on {
+                on = !on;
+                changed = follow(on).await;
+            }
+            imp.is_changing.set(false);
             this.show_follower().await;
             if let Err(mut problem) = changed {
                 gio::DBusError::strip_remote_error(&mut problem);
