@@ -176,11 +176,15 @@ impl RulesGroup {
 
     fn look_at_follower(&self) {
         let this = self.clone();
-        glib::spawn_future_local(async move { this.show_follower().await });
+        glib::spawn_future_local(async move {
+            let follower = look_at_follower().await;
+            if !this.imp().is_changing.get() {
+                this.show_follower(follower);
+            }
+        });
     }
 
-    async fn show_follower(&self) {
-        let follower = look_at_follower().await;
+    fn show_follower(&self, follower: Follower) {
         let imp = self.imp();
         // First, so that what is set below is not taken for the person's doing.
         imp.follower.set(Some(follower));
@@ -191,7 +195,7 @@ impl RulesGroup {
 
     /// For all sessions to come and for this one, if that is new. The row stays sensitive meanwhile, since one that has the
     /// keyboard would lose it: what was chosen last counts in the end.
-    fn set_following(&self, on: bool) {
+    fn set_following(&self, mut on: bool) {
         let imp = self.imp();
         let is_new = |follower: Follower| follower.is_usable() && (follower == Follower::On) != on;
         if imp.is_changing.get() || !imp.follower.get().is_some_and(is_new) {
@@ -200,14 +204,15 @@ impl RulesGroup {
         imp.is_changing.set(true);
         let this = self.clone();
         glib::spawn_future_local(async move {
-            let (imp, mut on) = (this.imp(), on);
-            let mut changed = follow(on).await;
-            while changed.is_ok() && imp.follow.is_active() != on {
+            let (changed, follower) = loop {
+                let answer = (follow(on).await, look_at_follower().await);
+                if answer.0.is_err() || this.imp().follow.is_active() == on {
+                    break answer;
+                }
                 on = !on;
-                changed = follow(on).await;
-            }
-            imp.is_changing.set(false);
-            this.show_follower().await;
+            };
+            this.show_follower(follower);
+            this.imp().is_changing.set(false);
             if let Err(mut problem) = changed {
                 gio::DBusError::strip_remote_error(&mut problem);
                 this.tell(problem.message());
