@@ -3,6 +3,7 @@
 //! `scherzoctl applications watch`, a service of the session, goes by them; what is shown is the file that it reads.
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -25,6 +26,10 @@ const SYSTEMD: Place<'_> = Place {
 
 /// What a new rule asks for.
 const USUAL: RequestedMode = RequestedMode::Mode(Mode::Interactive);
+
+/// How often, and how many times, to look whether systemd has done what it was asked for.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const MAX_LOOKS: u32 = 100;
 
 mod imp {
     use super::{
@@ -238,11 +243,19 @@ async fn look_at_follower() -> Follower {
 }
 
 async fn active_state() -> Result<String, glib::Error> {
+    of_unit("ActiveState").await
+}
+
+/// Names what systemd is about to do with the unit; 0 if that is nothing.
+async fn nr_of_job() -> Result<u32, glib::Error> {
+    of_unit::<(u32, glib::variant::ObjectPath)>("Job").await.map(|(number, _)| number)
+}
+
+async fn of_unit<T: glib::variant::FromVariant>(property: &str) -> Result<T, glib::Error> {
     let answer = SYSTEMD.call("LoadUnit", &(UNIT,).to_variant()).await?;
     let path = answer.child_value(0);
-    let unit =
-        Place { name: SYSTEMD.name, path: path.str().unwrap_or_default(), interface: "org.freedesktop.systemd1.Unit" };
-    unit.property("ActiveState").await
+    let path = path.str().unwrap_or_default();
+    Place { name: SYSTEMD.name, path, interface: "org.freedesktop.systemd1.Unit" }.property(property).await
 }
 
 /// As `systemctl --user enable --now` and `disable --now` do.
@@ -253,7 +266,15 @@ async fn follow(on: bool) -> Result<(), glib::Error> {
         SYSTEMD.call("DisableUnitFiles", &(vec![UNIT], false).to_variant()).await?;
     }
     SYSTEMD.call("Reload", &().to_variant()).await?;
-    SYSTEMD.call(if on { "StartUnit" } else { "StopUnit" }, &(UNIT, "replace").to_variant()).await.map(drop)
+    SYSTEMD.call(if on { "StartUnit" } else { "StopUnit" }, &(UNIT, "replace").to_variant()).await?;
+    // That was only taken down: what is looked at next is to be what came of it.
+    for _ in 0..MAX_LOOKS {
+        if nr_of_job().await? == 0 {
+            break;
+        }
+        glib::timeout_future(BETWEEN_LOOKS).await;
+    }
+    Ok(())
 }
 
 /// Name and icon of a desktop id or of the path of an executable.

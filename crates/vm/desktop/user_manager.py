@@ -5,6 +5,7 @@ from gi.repository import Gio, GLib
 
 NAME = "org.freedesktop.systemd1"
 UNIT = "scherzo-applications.service"
+JOB_MS = 200
 
 # As systemd describes itself, of the methods that are used.
 INTERFACE = f"""<node><interface name="{NAME}.Manager">
@@ -17,7 +18,8 @@ INTERFACE = f"""<node><interface name="{NAME}.Manager">
 <method name="Reload"/>
 <method name="StartUnit"><arg type="s" direction="in"/><arg type="s" direction="in"/><arg type="o" direction="out"/></method>
 <method name="StopUnit"><arg type="s" direction="in"/><arg type="s" direction="in"/><arg type="o" direction="out"/></method>
-</interface><interface name="{NAME}.Unit"><property name="ActiveState" type="s" access="read"/></interface></node>"""
+</interface><interface name="{NAME}.Unit"><property name="ActiveState" type="s" access="read"/>
+<property name="Job" type="(uo)" access="read"/></interface></node>"""
 PATH = "/org/freedesktop/systemd1"
 UNIT_PATH = f"{PATH}/unit/scherzo_2dapplications_2eservice"
 
@@ -28,9 +30,10 @@ class UserManager:
     def __init__(self, bus):
         self.is_enabled = False
         self.runs = False
+        self.job = 0
         manager, unit = Gio.DBusNodeInfo.new_for_xml(INTERFACE).interfaces
         bus.register_object(PATH, manager, self._called, None, None)
-        bus.register_object(UNIT_PATH, unit, None, self._active_state, None)
+        bus.register_object(UNIT_PATH, unit, None, self._property, None)
         Gio.bus_own_name_on_connection(bus, NAME, Gio.BusNameOwnerFlags.NONE, None, None)
 
     def _called(self, _bus, _sender, _path, _interface, method, arguments, invocation):
@@ -51,11 +54,19 @@ class UserManager:
         else:
             invocation.return_dbus_error(f"{NAME}.NoSuchUnit", f"{asked} is not for this stand-in")
 
-    def _active_state(self, *_):
+    def _property(self, _bus, _sender, _path, _interface, name):
+        if name == "Job":
+            return GLib.Variant("(uo)", (self.job, PATH))
         return GLib.Variant("s", "active" if self.runs else "inactive")
 
     def _enable(self, on):
         self.is_enabled = on
 
     def _run(self, on):
-        self.runs = on
+        """Asked for now, and done later."""
+        self.job = 1
+        GLib.timeout_add(JOB_MS, self._ran, on)
+
+    def _ran(self, on):
+        self.job, self.runs = 0, on
+        return GLib.SOURCE_REMOVE
