@@ -1,12 +1,12 @@
 //! The application: one window, its actions, its command line, its notifications.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::ControlFlow;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{gio, glib};
-use scherzo_api::client::{Bus, ClientState};
+use scherzo_api::client::{Bus, ClientState, TELL_AFTER};
 use scherzo_i18n::{fill, gettext};
 
 use crate::config::{APP_ID, RESOURCES, VERSION};
@@ -32,15 +32,17 @@ const EJECTED: &str = "ejected";
 mod imp {
     use super::{
         APP_ID, AdwApplicationImpl, ApplicationExt, ApplicationImpl, ApplicationImplExt, Bus, Cell, ControlFlow,
-        GtkApplicationImpl, ObjectImpl, ObjectSubclass, ObjectSubclassExt, OnceCell, Service, VERSION, glib,
+        GtkApplicationImpl, ObjectImpl, ObjectSubclass, ObjectSubclassExt, OnceCell, RefCell, Service, VERSION, glib,
     };
 
     #[derive(Debug, Default)]
     pub struct Application {
         pub(super) service: OnceCell<Service>,
         pub(super) on_session_bus: Cell<bool>,
-        /// How many ejections were told.
-        pub(super) nr_told: Cell<u64>,
+        /// How many ejections were noted.
+        pub(super) nr_noted: Cell<u64>,
+        /// The last one is told of if it lasts until then.
+        pub(super) pending: RefCell<Option<glib::SourceId>>,
     }
 
     #[glib::object_subclass]
@@ -150,7 +152,7 @@ impl Application {
         for (action, accelerators) in ACCELERATORS {
             self.set_accels_for_action(action, accelerators);
         }
-        service.follow(self, Self::tell_ejections);
+        service.follow(self, Self::note_ejections);
     }
 
     fn present_window(&self) -> Option<Window> {
@@ -188,13 +190,29 @@ impl Application {
         about.present(self.active_window().as_ref());
     }
 
-    /// Once for each, unless the person is looking at the app, which shows it anyway.
-    fn tell_ejections(&self, state: &ClientState) {
-        if self.imp().nr_told.replace(state.nr_exits) >= state.nr_exits {
+    /// Once for each that lasts.
+    fn note_ejections(&self, state: &ClientState) {
+        let imp = self.imp();
+        if imp.nr_noted.replace(state.nr_exits) >= state.nr_exits {
             return;
         }
+        let this = self.downgrade();
+        let timer = glib::timeout_add_local_once(TELL_AFTER, move || {
+            if let Some(app) = this.upgrade() {
+                app.imp().pending.take();
+                app.tell_ejection();
+            }
+        });
+        if let Some(earlier) = imp.pending.replace(Some(timer)) {
+            earlier.remove();
+        }
+    }
+
+    /// Unless the person is looking at the app, which shows it anyway.
+    fn tell_ejection(&self) {
+        let Some(state) = self.imp().service.get().map(Service::state) else { return };
         let is_seen = self.active_window().is_some_and(|window| window.is_active());
-        let Some(exit) = state.last_exit.as_ref().filter(|_| !is_seen) else { return };
+        let Some(exit) = state.lasting_exit().filter(|_| !is_seen) else { return };
         let notification = gio::Notification::new(&gettext("Scherzo has stopped working"));
         let text = gettext("{why} The kernel's own scheduler has taken over.");
         notification.set_body(Some(&fill(&text, &[("why", &exit.why())])));

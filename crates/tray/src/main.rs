@@ -18,9 +18,10 @@ use clap::Parser;
 use ksni::TrayMethods;
 use scherzo_api::Error;
 use scherzo_api::autostart::Autostart;
-use scherzo_api::client::{Bus, Client, ClientState};
+use scherzo_api::client::{Bus, Client, ClientState, TELL_AFTER};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use item::Item;
 use session::Session;
@@ -82,13 +83,13 @@ enum End {
 /// Stays in the panel until the person quits.
 async fn stay(client: Arc<Client>, mut states: watch::Receiver<ClientState>) -> Result<()> {
     let mut wait = RETRY;
-    let mut nr_exits_told = 0;
+    let mut exits = Exits::default();
     let mut actions = mpsc::unbounded_channel();
     loop {
         match Session::connect(actions.0.clone()).await {
             Ok(Some(session)) => {
                 wait = RETRY;
-                if let End::Quit = show(&client, &mut states, &session, &mut actions, &mut nr_exits_told).await? {
+                if let End::Quit = show(&client, &mut states, &session, &mut actions, &mut exits).await? {
                     return Ok(());
                 }
             }
@@ -106,7 +107,7 @@ async fn show(
     states: &mut watch::Receiver<ClientState>,
     session: &Session,
     (actions, chosen): &mut (mpsc::UnboundedSender<Action>, mpsc::UnboundedReceiver<Action>),
-    nr_exits_told: &mut u64,
+    exits: &mut Exits,
 ) -> Result<End> {
     let (problems, mut failed) = mpsc::unbounded_channel();
     let autostart = Autostart::of_this_person(&scherzo_i18n::data_dir());
@@ -117,7 +118,7 @@ async fn show(
             changed = states.changed() => {
                 changed.context("the thread that follows the service has ended")?;
                 let state = states.borrow_and_update().clone();
-                tell_exits(session, &state, nr_exits_told).await;
+                exits.note(&state);
                 tray.update(|item| item.view = View::of(&state)).await;
             }
             Some(action) = chosen.recv() => match action {
@@ -135,6 +136,12 @@ async fn show(
                 }
                 action => drop(tokio::spawn(act(Arc::clone(client), action, problems.clone()))),
             },
+            () = exits.due() => {
+                let notice = view::ejection(&states.borrow());
+                if let Some(notice) = notice && session.is_notifier().await {
+                    session.tell(&notice).await;
+                }
+            }
             Some(problem) = failed.recv() => session.tell(&view::refusal(&problem)).await,
             () = session.lost() => break End::BusLost,
         }
@@ -143,15 +150,28 @@ async fn show(
     Ok(end)
 }
 
-/// Tells of an involuntary end once, whatever happens to the buses.
-async fn tell_exits(session: &Session, state: &ClientState, nr_exits_told: &mut u64) {
-    if state.nr_exits > *nr_exits_told
-        && let Some(exit) = &state.last_exit
-    {
-        *nr_exits_told = state.nr_exits;
-        if session.is_notifier().await {
-            session.tell(&view::ejection(exit)).await;
+/// Involuntary ends of the scheduler, each to be told once, whatever happens to the buses, if it lasts.
+#[derive(Default)]
+struct Exits {
+    nr_noted: u64,
+    /// When to tell of the last one.
+    due_at: Option<Instant>,
+}
+
+impl Exits {
+    fn note(&mut self, state: &ClientState) {
+        if state.nr_exits > self.nr_noted {
+            *self = Self { nr_noted: state.nr_exits, due_at: Some(Instant::now() + TELL_AFTER) };
         }
+    }
+
+    /// Waits until there is one to tell of.
+    async fn due(&mut self) {
+        match self.due_at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+        self.due_at = None;
     }
 }
 

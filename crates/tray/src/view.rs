@@ -1,7 +1,7 @@
 //! What is shown: a pure function of what is known of the service.
 
 use scherzo_api::catalogue::{mode_title, translated};
-use scherzo_api::client::{ClientState, Exit, Link};
+use scherzo_api::client::{ClientState, Link};
 use scherzo_api::types::{RequestedMode, State};
 use scherzo_api::{Error, Snapshot};
 use scherzo_i18n::{fill, gettext, known};
@@ -150,13 +150,13 @@ pub struct Notice {
     pub text: String,
 }
 
-/// The scheduler ended by itself.
+/// The scheduler ended by itself, if nothing has come of it since.
 #[must_use]
-pub fn ejection(exit: &Exit) -> Notice {
-    Notice {
+pub fn ejection(state: &ClientState) -> Option<Notice> {
+    state.lasting_exit().map(|exit| Notice {
         title: gettext("Scherzo Stopped Working"),
         text: format!("{} {}", exit.why(), gettext("The kernel's own scheduler runs.")),
-    }
+    })
 }
 
 /// What was chosen was not done.
@@ -194,7 +194,7 @@ pub fn failure(problem: &std::io::Error) -> Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scherzo_api::client::Event;
+    use scherzo_api::client::{Event, Exit};
 
     fn known(service: Snapshot) -> View {
         let mut state = ClientState::default();
@@ -265,9 +265,20 @@ mod tests {
     }
 
     #[test]
-    fn notices_say_what_happened() {
+    fn an_ejection_is_told_while_it_lasts() {
         let exit = Exit { reason: "kernel-unloaded".into(), details: [("text".into(), "SysRq-S".into())].into() };
-        assert!(ejection(&exit).text.contains("SysRq-S"));
+        let told = |after: State| {
+            let mut state = ClientState::default();
+            state.apply(Event::Exited(exit.clone()));
+            state.apply(Event::Properties(Box::new(service(after))));
+            ejection(&state)
+        };
+        assert!(told(State::Fallback).is_some_and(|notice| notice.text.contains("SysRq-S")));
+        assert_eq!(told(State::Running), None, "another engine has taken over");
+    }
+
+    #[test]
+    fn notices_say_what_happened() {
         let not_there = std::io::Error::from(std::io::ErrorKind::NotFound);
         assert!(no_app(&not_there).text.contains("Install"));
         let busy = refusal(&Error::Busy("Try again.".into()));

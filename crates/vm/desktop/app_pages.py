@@ -115,9 +115,7 @@ def troubles(kernel):
 
     # One ejection is made good at once; after six in a row the service waits for the person.
     for _ in range(MOST_EJECTIONS):
-        stage.wait_until("State", "running")
-        kernel.unload()
-        stage.wait_until("State", "fallback")
+        stage.eject(kernel)
     app.expect_text("The Kernel's Scheduler Has Taken Over")
     a11y.find(app.root, "button", "Turn On")
     look("ejected")

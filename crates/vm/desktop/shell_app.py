@@ -8,7 +8,7 @@ from gi.repository import GLib
 import a11y
 from costs import pid_of, tell_costs
 from gnome_shell import ACTIVE, INACTIVE, GnomeShell
-from stage import NO_AUTO_START, Stage, expect, output_of, spawn, wait_for, within_a_second
+from stage import NO_AUTO_START, Kernel, Stage, expect, output_of, spawn, wait_for, within_a_second
 
 APP = "org.scherzo.Scherzo"
 TOGGLE = "Toggle in the Quick Settings"
@@ -16,7 +16,8 @@ TOGGLE = "Toggle in the Quick Settings"
 MOST_WAKE_UPS = 5
 
 stage = Stage()
-stage.serve()
+kernel = Kernel("/tmp/kernel")
+stage.serve(kernel)
 shell = GnomeShell(stage)
 shell.enable(False)
 os.environ.update(GDK_BACKEND="wayland", WAYLAND_DISPLAY="wayland-0", GSK_RENDERER="cairo", ADW_DISABLE_PORTAL="1")
@@ -73,7 +74,7 @@ woken = tell_costs("app, hidden", pid_of(stage.session, APP))
 expect(f"more than {MOST_WAKE_UPS} wake-ups ({woken})", woken > MOST_WAKE_UPS, False)
 
 # While it is there, it tells of an ejection itself, and the extension does not.
-stage.kill_engine()
-stage.wait_until("State", "running")
+for _ in range(3):
+    stage.eject(kernel)
 wait_for("the app's message", lambda: messages() == 1)
 shell.picture("shell-app-ejected")

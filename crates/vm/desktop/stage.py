@@ -203,6 +203,12 @@ class Stage:
         self.daemon.send_signal(signal.SIGUSR1)
         wait_for("the ejection", lambda: self.nr_ejections() > before)
 
+    def eject(self, kernel):
+        """A pretended kernel ejects the scheduler. It is loaded again after 1 s, then after 2 s, then after 4 s."""
+        self.wait_until("State", "running")
+        kernel.unload()
+        self.wait_until("State", "fallback")
+
     def nr_ejections(self):
         """Those that the service remembers."""
         return [event for _, event, _ in self.call("GetHistory", "(u)", 0)[0]].count("ejected")

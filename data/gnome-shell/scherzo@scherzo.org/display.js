@@ -55,6 +55,15 @@ export function describe(scheduler) {
 }
 
 /**
+ * Whether Scherzo's scheduler is in the kernel.
+ *
+ * @param {Gio.DBusProxy} scheduler - the service
+ */
+export function isLoaded(scheduler) {
+    return ['running', 'degraded'].includes(scheduler.State);
+}
+
+/**
  * Whether it is turned on and does not do what it should.
  *
  * @param {Gio.DBusProxy} scheduler - the service

@@ -38,7 +38,7 @@ use crate::details::{self, Details};
 use crate::types::RequestedMode;
 use crate::{Error, SchedulerProxy};
 
-pub use state::{ClientState, Entry, Event, Exit, Link, Reading};
+pub use state::{ClientState, Entry, Event, Exit, Link, Reading, TELL_AFTER};
 
 /// Where the service is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

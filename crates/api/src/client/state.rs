@@ -1,11 +1,17 @@
 //! What a client knows, as a fold of what it hears. Pure: no bus, no clock.
 
+use std::time::Duration;
+
 use crate::Snapshot;
 use crate::catalogue;
 use crate::details::Details;
 use crate::histogram::Waits;
 use crate::stats::Stats;
 use crate::types::{Reason, State};
+
+/// An involuntary end is told to people if it lasts as long as this, see [`ClientState::lasting_exit`]. A spare engine takes
+/// over much sooner.
+pub const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Whether the service can be reached, and if not, what is in the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,6 +162,14 @@ impl ClientState {
     pub fn is_loaded(&self) -> bool {
         matches!(self.state(), Some(State::Running | State::Degraded))
     }
+
+    /// The last involuntary end, unless something has come of it: Scherzo is loaded again, or somebody has turned it off.
+    /// To be asked [`TELL_AFTER`] an end: when that is heard of, the properties may still be those of before.
+    #[must_use]
+    pub fn lasting_exit(&self) -> Option<&Exit> {
+        let is_off = self.current().is_some_and(|service| !service.enabled);
+        self.last_exit.as_ref().filter(|_| !is_off && !self.is_loaded())
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +177,8 @@ mod tests {
     use super::*;
 
     fn service(state: State) -> Event {
-        Event::Properties(Box::new(Snapshot { state: state.name().to_owned(), ..Snapshot::default() }))
+        let enabled = state != State::Stopped;
+        Event::Properties(Box::new(Snapshot { enabled, state: state.name().to_owned(), ..Snapshot::default() }))
     }
 
     fn reading(nr_switches: u64) -> Event {
@@ -214,6 +229,21 @@ mod tests {
         let state = after([Event::Exited(exit.clone()), Event::ServiceAbsent(true), Event::Exited(exit)]);
         assert_eq!(state.nr_exits, 2);
         assert!(state.last_exit.unwrap().why().contains("cc1 waited"));
+    }
+
+    #[test]
+    fn an_exit_lasts_until_something_has_come_of_it() {
+        let exit = Exit { reason: "engine-killed".into(), details: Details::new() };
+        let lasts =
+            |event| after([service(State::Running), Event::Exited(exit.clone()), event]).lasting_exit().is_some();
+        for state in [State::Fallback, State::Starting, State::Foreign, State::Unsupported] {
+            assert!(lasts(service(state)), "{state}");
+        }
+        for state in [State::Running, State::Degraded, State::Stopped] {
+            assert!(!lasts(service(state)), "{state}");
+        }
+        assert!(lasts(Event::ServiceAbsent(true)), "whoever would load it again has gone too");
+        assert_eq!(after([service(State::Fallback)]).lasting_exit(), None, "nothing was witnessed");
     }
 
     #[test]
