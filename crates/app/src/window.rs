@@ -176,6 +176,16 @@ impl Window {
                 started
             }),
             Way::TurnOn => self.act(async move { client.set_enabled(true).await }),
+            Way::TurnOff => {
+                let this = self.downgrade();
+                self.act(async move {
+                    client.set_enabled(false).await?;
+                    if let Some(window) = this.upgrade() {
+                        window.toast(&gettext("Scherzo is turned off"));
+                    }
+                    Ok(())
+                });
+            }
             Way::Diagnose => self.diagnose(),
         }
     }

@@ -239,6 +239,7 @@ mod tests {
             assert_eq!(view.is_alarming, is_wrong, "{state}");
             let off = known(Snapshot { enabled: false, ..service(*state) });
             assert!(!off.is_alarming, "{state}");
+            assert_eq!((view.enabled, off.enabled), (Some(true), Some(false)), "{state}");
             assert!(!view.headline.is_empty() && view.choices.is_some(), "{state}");
         }
     }

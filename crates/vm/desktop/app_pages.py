@@ -242,6 +242,20 @@ def rules_file():
         return ""
 
 
+def another_scheduler(kernel):
+    """Somebody else's scheduler comes while Scherzo is wanted, and Scherzo is not to return after it."""
+    kernel.unload()
+    stage.wait_until("State", "fallback")
+    kernel.load("lavd_1.0.5")
+    stage.wait_until("State", "foreign")
+    expect_page("Another Scheduler Is Running", "Diagnosis", "Turn Off")
+    look("foreign-in-the-way")
+    app.use("Turn Off", "button")
+    stage.wait_until("Enabled", False)
+    app.expect_text("Scherzo is turned off")
+    wait_for("one button", lambda: not a11y.find_all(app.root, "button", "Turn Off"))
+
+
 def lost_bus():
     """The system bus goes."""
     stage.lose_bus()
@@ -256,5 +270,6 @@ troubles(usual)
 views()
 dialogs()
 rules()
+another_scheduler(usual)
 lost_bus()
 app.expect_running()

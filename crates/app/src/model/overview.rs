@@ -22,6 +22,7 @@ pub(crate) enum Way {
     TryAgain,
     StartService,
     TurnOn,
+    TurnOff,
     Diagnose,
 }
 
@@ -32,18 +33,20 @@ impl Way {
             Self::TryAgain => gettext("_Try Again"),
             Self::StartService => gettext("_Start Service"),
             Self::TurnOn => gettext("_Turn On"),
+            Self::TurnOff => gettext("_Turn Off"),
             Self::Diagnose => gettext("_Diagnosis"),
         }
     }
 }
 
-/// Why there is nothing to control, and the way forward.
+/// Why there is nothing to control, the way forward, and what else can be done.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Obstacle {
     pub(crate) icon: &'static str,
     pub(crate) title: String,
     pub(crate) text: String,
     pub(crate) way: Way,
+    pub(crate) other: Option<Way>,
 }
 
 /// How well it goes.
@@ -111,18 +114,22 @@ impl Page {
     }
 
     fn of_service(service: &Snapshot, seen_on: bool) -> Self {
+        // As long as it is wanted, it comes back by itself once the obstacle has gone.
+        let other = service.enabled.then_some(Way::TurnOff);
         match service.known_state() {
             Some(State::Unsupported) => Self::Obstacle(Obstacle {
                 icon: "app-problem-symbolic",
                 title: gettext("This Kernel Is Not Supported"),
                 text: service.why(),
                 way: Way::Diagnose,
+                other,
             }),
             Some(State::Foreign) => Self::Obstacle(Obstacle {
                 icon: "app-foreign-symbolic",
                 title: gettext("Another Scheduler Is Running"),
                 text: service.why(),
                 way: Way::Diagnose,
+                other,
             }),
             Some(State::Stopped) if !service.enabled && !seen_on => Self::Obstacle(welcome()),
             state => Self::Controls(Box::new(Controls::of(service, state))),
@@ -136,6 +143,7 @@ fn no_bus() -> Obstacle {
         title: gettext("Not Connected"),
         text: gettext("The system's message bus cannot be reached. Scherzo keeps trying."),
         way: Way::TryAgain,
+        other: None,
     }
 }
 
@@ -146,6 +154,7 @@ fn no_service(installed: bool) -> Obstacle {
             title: gettext("The Service Is Not Running"),
             text: gettext("Nothing is changed on this computer while the Scherzo service is not running."),
             way: Way::StartService,
+            other: None,
         }
     } else {
         Obstacle {
@@ -153,6 +162,7 @@ fn no_service(installed: bool) -> Obstacle {
             title: gettext("The Service Is Missing"),
             text: gettext("This app needs the Scherzo service. Install it with your package manager, then try again."),
             way: Way::TryAgain,
+            other: None,
         }
     }
 }
@@ -163,6 +173,7 @@ fn no_answer(problem: &str) -> Obstacle {
         title: gettext("The Service Does Not Answer"),
         text: fill(&gettext("Scherzo keeps trying. What it was told: {problem}"), &[("problem", &problem)]),
         way: Way::TryAgain,
+        other: None,
     }
 }
 
@@ -175,6 +186,7 @@ fn welcome() -> Obstacle {
              You can turn it off at any time, and if anything goes wrong, the kernel's own scheduler takes over at once.",
         ),
         way: Way::TurnOn,
+        other: Some(Way::Diagnose),
     }
 }
 
@@ -308,6 +320,18 @@ mod tests {
     fn kernels_and_other_schedulers_are_pages_of_their_own() {
         for state in ["unsupported", "foreign"] {
             assert!(matches!(page(state, |_| ()), Page::Obstacle(Obstacle { way: Way::Diagnose, .. })));
+        }
+    }
+
+    #[test]
+    fn whoever_does_not_want_it_back_can_turn_it_off() {
+        for state in ["unsupported", "foreign"] {
+            for enabled in [true, false] {
+                let Page::Obstacle(obstacle) = page(state, |service| service.enabled = enabled) else {
+                    panic!("{state}")
+                };
+                assert_eq!(obstacle.other, enabled.then_some(Way::TurnOff), "{state}");
+            }
         }
     }
 

@@ -35,7 +35,7 @@ mod imp {
         #[template_child]
         pub(super) way: TemplateChild<gtk::Button>,
         #[template_child]
-        pub(super) diagnose: TemplateChild<gtk::Button>,
+        pub(super) other: TemplateChild<gtk::Button>,
         #[template_child]
         pub(super) banner: TemplateChild<adw::Banner>,
         #[template_child]
@@ -150,15 +150,18 @@ impl OverviewPage {
                 }
             });
         }
-        for button in [&imp.way, &imp.diagnose] {
+        for button in [&imp.way, &imp.other] {
             let (this, is_way) = (self.downgrade(), button == &imp.way);
             button.connect_clicked(move |_| {
                 let Some(page) = this.upgrade() else { return };
                 let way = match page.imp().page.borrow().as_ref() {
-                    Some(Page::Obstacle(obstacle)) if is_way => obstacle.way,
-                    _ => Way::Diagnose,
+                    Some(Page::Obstacle(obstacle)) if is_way => Some(obstacle.way),
+                    Some(Page::Obstacle(obstacle)) => obstacle.other,
+                    _ => None,
                 };
-                page.go(way);
+                if let Some(way) = way {
+                    page.go(way);
+                }
             });
         }
         let this = self.downgrade();
@@ -234,7 +237,7 @@ impl OverviewPage {
         let name = match &page {
             Page::Waiting => "waiting",
             Page::Obstacle(obstacle) => {
-                self.show_obstacle(obstacle, state.current().is_some());
+                self.show_obstacle(obstacle);
                 "obstacle"
             }
             Page::Controls(controls) => {
@@ -245,13 +248,16 @@ impl OverviewPage {
         imp.stack.set_visible_child_name(name);
     }
 
-    fn show_obstacle(&self, obstacle: &Obstacle, can_diagnose: bool) {
+    fn show_obstacle(&self, obstacle: &Obstacle) {
         let imp = self.imp();
         imp.obstacle.set_icon_name(Some(obstacle.icon));
         imp.obstacle.set_title(&obstacle.title);
         imp.obstacle.set_description(Some(&with_commands(&obstacle.text)));
         imp.way.set_label(&obstacle.way.label());
-        imp.diagnose.set_visible(can_diagnose && obstacle.way != Way::Diagnose);
+        if let Some(other) = obstacle.other {
+            imp.other.set_label(&other.label());
+        }
+        imp.other.set_visible(obstacle.other.is_some());
     }
 
     fn show_controls(&self, controls: &Controls) {
