@@ -9,9 +9,8 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, gio, glib};
 use scherzo_api::autostart::Autostart;
-use scherzo_i18n::{fill, gettext};
 
-use crate::model::quick_access::{EXTENSION, Toggle};
+use crate::model::quick_access::{EXTENSION, Toggle, no_autostart, no_start, nothing_changed};
 use crate::session_bus::Place;
 
 const SHELL: Place<'_> =
@@ -199,19 +198,21 @@ impl QuickAccessGroup {
     async fn set_toggle(self, on: bool) {
         let method = if on { "EnableExtension" } else { "DisableExtension" };
         if let Err(problem) = SHELL.call(method, &(EXTENSION,).to_variant()).await {
-            self.tell(&problem);
+            self.tell(&nothing_changed(&problem));
         }
         self.look_at_shell();
     }
 
-    /// The file for all logins to come, and the tray for now.
+    /// The file for all logins to come, and the tray for now. If that does not start, it would not after a login either.
     async fn set_icon(self, on: bool) {
-        let autostart = self.imp().autostart.borrow().clone();
-        if let Some(Err(problem)) = autostart.map(|autostart| autostart.set(on)) {
-            self.tell(&problem);
+        let Some(autostart) = self.imp().autostart.borrow().clone() else { return };
+        if let Err(problem) = autostart.set(on) {
+            self.tell(&no_autostart(&problem));
         } else if on {
             if let Err(problem) = OUR_TRAY.start().await {
-                self.tell(&problem);
+                self.tell(&no_start(&problem));
+                // What was just written can be taken back.
+                let _ = autostart.set(false);
             }
         } else {
             let quit = ("quit", Vec::<glib::Variant>::new(), HashMap::<String, glib::Variant>::new());
@@ -221,8 +222,7 @@ impl QuickAccessGroup {
         self.show();
     }
 
-    fn tell(&self, problem: &dyn std::fmt::Display) {
-        let text = fill(&gettext("Nothing was changed: {problem}"), &[("problem", problem)]);
+    fn tell(&self, text: &str) {
         if let Some(dialog) =
             self.ancestor(adw::PreferencesDialog::static_type()).and_downcast::<adw::PreferencesDialog>()
         {

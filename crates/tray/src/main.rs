@@ -130,7 +130,7 @@ async fn show(
                 }
                 Action::Autostart(on) => {
                     if let Some(Err(problem)) = autostart.as_ref().map(|autostart| autostart.set(on)) {
-                        session.tell(&view::failure(&problem)).await;
+                        session.tell(&view::no_autostart(&problem)).await;
                     }
                     tray.update(Item::look_at_autostart).await;
                 }

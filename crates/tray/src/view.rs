@@ -185,10 +185,15 @@ pub fn no_app(problem: &std::io::Error) -> Notice {
     Notice { title: gettext("Scherzo Did Not Open"), text }
 }
 
-/// A file could not be written.
+/// It cannot start at login: it is not installed where it runs from, or a file could not be written.
 #[must_use]
-pub fn failure(problem: &std::io::Error) -> Notice {
-    Notice { title: gettext("Nothing Was Changed"), text: problem.to_string() }
+pub fn no_autostart(problem: &std::io::Error) -> Notice {
+    let text = if problem.kind() == std::io::ErrorKind::NotFound {
+        gettext("Install Scherzo's icon for the panel with your package manager.")
+    } else {
+        problem.to_string()
+    };
+    Notice { title: gettext("Nothing Was Changed"), text }
 }
 
 #[cfg(test)]
@@ -282,6 +287,7 @@ mod tests {
     fn notices_say_what_happened() {
         let not_there = std::io::Error::from(std::io::ErrorKind::NotFound);
         assert!(no_app(&not_there).text.contains("Install"));
+        assert!(no_autostart(&not_there).text.contains("Install"));
         let busy = refusal(&Error::Busy("Try again.".into()));
         assert_eq!((busy.title.as_str(), busy.text.as_str()), ("Not Done Yet", "Try again."));
         assert_eq!(refusal(&Error::AccessDenied("No.".into())).title, "Nothing Was Changed");

@@ -161,7 +161,9 @@ async fn a_tray_that_is_not_installed_does_not_start_after_login() {
     assert!(!scene.menu.is_ticked("Show After Login").await);
     scene.menu.click("Show After Login").await;
     eventually("a notice", async || !scene.panel.notices().is_empty()).await;
-    assert_eq!(scene.panel.notices()[0].0, "Nothing Was Changed");
+    let (title, text) = scene.panel.notices().remove(0);
+    assert_eq!(title, "Nothing Was Changed");
+    assert!(text.starts_with("Install"), "{text}");
     assert!(!scene.menu.is_ticked("Show After Login").await);
 }
 

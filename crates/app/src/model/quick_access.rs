@@ -1,7 +1,10 @@
-//! What GNOME Shell says of our extension, as the preferences show it.
+//! What GNOME Shell says of our extension, as the preferences show it; and what keeps the icon from the panel.
+
+use std::io;
 
 use gtk::glib::VariantDict;
-use scherzo_i18n::gettext;
+use gtk::{gio, glib};
+use scherzo_i18n::{fill, gettext};
 
 /// Names it in GNOME Shell.
 pub(crate) const EXTENSION: &str = "scherzo@scherzo.org";
@@ -52,6 +55,30 @@ impl Toggle {
     }
 }
 
+/// What was not done, and why.
+pub(crate) fn nothing_changed(problem: &dyn std::fmt::Display) -> String {
+    fill(&gettext("Nothing was changed: {problem}"), &[("problem", problem)])
+}
+
+/// Why the icon cannot come after each login.
+pub(crate) fn no_autostart(problem: &io::Error) -> String {
+    if problem.kind() == io::ErrorKind::NotFound { missing_icon() } else { nothing_changed(problem) }
+}
+
+/// Why the icon does not come now.
+pub(crate) fn no_start(problem: &glib::Error) -> String {
+    use gio::DBusError::{ServiceUnknown, SpawnExecFailed, SpawnServiceNotFound};
+    if [ServiceUnknown, SpawnExecFailed, SpawnServiceNotFound].into_iter().any(|missing| problem.matches(missing)) {
+        missing_icon()
+    } else {
+        gettext("The icon does not start. Run “scherzo-tray” in a terminal to see why.")
+    }
+}
+
+fn missing_icon() -> String {
+    gettext("Install Scherzo's icon for the panel with your package manager.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +108,16 @@ mod tests {
         ] {
             assert!(!toggle.is_usable() && toggle.explanation().contains(word), "{toggle:?}");
         }
+    }
+
+    #[test]
+    fn an_icon_that_is_missing_is_to_be_installed() {
+        let said = |name: &str| no_start(&gio::DBusError::new_for_dbus_error(name, "so it is"));
+        for name in ["ServiceUnknown", "Spawn.ExecFailed", "Spawn.ServiceNotFound"] {
+            assert!(said(&format!("org.freedesktop.DBus.Error.{name}")).starts_with("Install"), "{name}");
+        }
+        assert!(said("org.freedesktop.DBus.Error.Spawn.ChildExited").contains("scherzo-tray"));
+        assert!(no_autostart(&io::ErrorKind::NotFound.into()).starts_with("Install"));
+        assert!(no_autostart(&io::ErrorKind::StorageFull.into()).starts_with("Nothing was changed"));
     }
 }
