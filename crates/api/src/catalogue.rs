@@ -32,6 +32,10 @@ pub const fn gettext_noop(text: &'static str) -> &'static str {
     text
 }
 
+/// The service's refusal while it cannot ask who may do something. Unlike others it is no answer about the person.
+pub const NO_POLKIT: &str =
+    gettext_noop("Only root may do this, because polkit does not answer. Use sudo, or start polkit.");
+
 /// What a mode is called.
 #[must_use]
 pub const fn mode_title(mode: RequestedMode) -> &'static str {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::BoxFuture;
 use scherzo_api::Error;
-use scherzo_api::catalogue::gettext_noop;
+use scherzo_api::catalogue::{NO_POLKIT, gettext_noop};
 use tracing::{debug, warn};
 use zbus::Connection;
 use zbus::fdo::DBusProxy;
@@ -45,12 +45,7 @@ impl Authorizer for Polkit {
                 Ok(answer) => judge(&answer, interactive, action),
                 Err(error) => {
                     warn!("cannot ask polkit about {action}: {error}");
-                    Err(Error::AccessDenied(
-                        gettext_noop(
-                            "Only root may do this, because polkit does not answer. Use sudo, or start polkit.",
-                        )
-                        .into(),
-                    ))
+                    Err(Error::AccessDenied(NO_POLKIT.into()))
                 }
             }
         })
