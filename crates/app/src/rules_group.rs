@@ -3,6 +3,7 @@
 //! `scherzoctl applications watch`, a service of the session, goes by them; what is shown is the file that it reads.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use adw::prelude::*;
@@ -140,10 +141,18 @@ impl RulesGroup {
         remove.add_css_class("flat");
         remove.set_tooltip_text(Some(&fill(&gettext("Remove {application}"), &[("application", &name)])));
         row.add_suffix(&remove);
-        let (this, key) = (self.downgrade(), application.to_owned());
+        let (this, key, saved) = (self.downgrade(), application.to_owned(), Rc::new(Cell::new(row.selected())));
         row.connect_selected_notify(move |row| {
-            if let (Some(group), Some(mode)) = (this.upgrade(), Mode::ALL.get(row.selected() as usize)) {
-                group.change(|places| places.change(&key, Some(RequestedMode::Mode(*mode))));
+            let (Some(group), Some(mode)) = (this.upgrade(), Mode::ALL.get(row.selected() as usize)) else { return };
+            if row.selected() == saved.get() {
+                return;
+            }
+            if group.change(|places| places.change(&key, Some(RequestedMode::Mode(*mode)))) {
+                saved.set(row.selected());
+            } else {
+                // Shown again as it is, once the row is done with what was chosen.
+                let (row, saved) = (row.clone(), Rc::clone(&saved));
+                glib::idle_add_local_once(move || row.set_selected(saved.get()));
             }
         });
         let (this, key) = (self.downgrade(), application.to_owned());
@@ -173,10 +182,13 @@ impl RulesGroup {
         chooser.present(Some(self));
     }
 
-    fn change(&self, change: impl FnOnce(&Places) -> Result<(), Problem>) {
-        if let Err(problem) = Places::of_this_person().and_then(|places| change(&places)) {
+    /// Whether it worked; if not, the person is told.
+    fn change(&self, change: impl FnOnce(&Places) -> Result<(), Problem>) -> bool {
+        let changed = Places::of_this_person().and_then(|places| change(&places));
+        if let Err(problem) = &changed {
             self.tell(&problem.to_string());
         }
+        changed.is_ok()
     }
 
     fn look_at_follower(&self) {

@@ -88,11 +88,12 @@ class App:
     def choose(self, row, option):
         """Picks an option from a row's list with the keyboard, and tells when it shows it."""
         self.click(a11y.find(self.root, "combo box", row))
-        item = wait_for(f"the option {option}", lambda: self._options(option))
+        item = wait_for(f"the option {option}", lambda: self.options(option))
         self.click(item[-1])
         wait_for(f"{row}: {option}", lambda: option in a11y.texts(a11y.find(self.root, "combo box", row)))
 
-    def _options(self, option):
+    def options(self, option):
+        """What can be picked from a list that is open and says this."""
         items = a11y.find_all(self.root, "list item")
         return [item for item in items if option in a11y.texts(item) and not item.get_name()]
 

@@ -3,6 +3,7 @@
 Arguments: light or dark, width.
 """
 
+import os
 import sys
 import time
 
@@ -18,6 +19,7 @@ LONGEST_OPENING_S = 15.0
 
 MOST_EJECTIONS = 6
 MENU = ["Compare With and Without…", "Diagnosis", "Preferences", "Keyboard Shortcuts", "About Scherzo"]
+RULES_DIR = "/home/person/.config/scherzo"
 FOLLOW = "Follow Applications"
 START = "let it start “scherzoctl applications watch”"
 
@@ -218,6 +220,12 @@ def rules():
     app.click(a11y.find(app.root, "list item", "Scherzo"))
     app.choose("Scherzo", "Low Power")
     wait_for("the rule", lambda: "low-power" in rules_file())
+    os.chmod(RULES_DIR, 0o500)
+    app.click(a11y.find(app.root, "combo box", "Scherzo"))
+    app.click(wait_for("another mode", lambda: app.options("Interactive"))[-1])
+    app.expect_text("Permission denied")
+    wait_for("the mode as it is", lambda: "Low Power" in a11y.texts(a11y.find(app.root, "combo box", "Scherzo")))
+    os.chmod(RULES_DIR, 0o700)
     wait_for("somebody who goes by it", lambda: manager.is_enabled and manager.runs and app.is_on(FOLLOW))
     look("preferences-with-a-rule")
     for wanted in [False, True]:
@@ -236,7 +244,7 @@ def close_preferences():
 
 def rules_file():
     try:
-        with open("/home/person/.config/scherzo/applications.toml", encoding="utf-8") as file:
+        with open(f"{RULES_DIR}/applications.toml", encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return ""
