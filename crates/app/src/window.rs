@@ -148,20 +148,24 @@ impl Window {
         self.imp().navigation.pop_to_tag("views");
     }
 
-    fn push(&self, tag: &str, page: impl FnOnce(&Service) -> adw::NavigationPage) {
+    /// Goes to the page of this kind: back to the one that is there, else to a new one.
+    fn open<P: IsA<adw::NavigationPage>>(&self, page: impl FnOnce(&Service) -> P) {
         let navigation = &self.imp().navigation;
-        let is_there = navigation.visible_page().and_then(|page| page.tag()).is_some_and(|visible| visible == tag);
-        if let Some(service) = self.imp().service.get().filter(|_| !is_there) {
+        let pages = navigation.navigation_stack();
+        let opened = pages.iter::<adw::NavigationPage>().flatten().find(ObjectExt::is::<P>);
+        if let Some(opened) = opened {
+            navigation.pop_to_page(&opened);
+        } else if let Some(service) = self.imp().service.get() {
             navigation.push(&page(service));
         }
     }
 
     fn diagnose(&self) {
-        self.push("diagnosis", |service| DiagnosisPage::new(service).upcast());
+        self.open(DiagnosisPage::new);
     }
 
     fn compare(&self) {
-        self.push("compare", |service| ComparePage::new(service).upcast());
+        self.open(ComparePage::new);
     }
 
     /// What a button that leads out of an obstacle does.

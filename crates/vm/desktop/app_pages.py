@@ -155,6 +155,14 @@ def views():
     app.use("Copy Report", "button")
     app.expect_text("Report copied")
     look("diagnosis")
+    # A page that is there already is gone back to, and one that is on its way out is no hindrance.
+    app.screen.keys("ctrl+k")
+    app.expect_text("Does It Help Here?")
+    app.screen.keys("ctrl+d")
+    app.expect_gone("Does It Help Here?")
+    a11y.find(app.root, "button", "Look Again")
+    app.screen.keys("alt+Left", "ctrl+d")
+    a11y.find(app.root, "button", "Look Again")
     app.screen.keys("alt+Left")
     app.expect_text("Turned on.")
 
