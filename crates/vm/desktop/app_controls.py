@@ -1,8 +1,8 @@
 """Every control of the app's pages, found through the accessibility tree and used; and what others change."""
 
 import a11y
-from app import App
-from stage import Stage, expect, wait_for, within_a_second
+from app import NAME, App
+from stage import Stage, expect, has_owner, spawn, wait_for, within_a_second
 
 MODES = [
     ("interactive", "Interactive"),
@@ -104,3 +104,11 @@ within_a_second("a setting changed elsewhere", lambda: not app.is_on("Let Progra
 app.screen.keys("Escape")
 wait_for("the end of the preferences", lambda: not a11y.find_all(app.root, "dialog", "Preferences"))
 app.expect_running()
+
+# Started at a page, it asks once it knows whom.
+app.process.terminate()
+app.process.wait()
+wait_for("the app has ended", lambda: not has_owner(stage.session, NAME))
+spawn("/usr/bin/scherzo", "--view", "diagnosis")
+root = a11y.application("scherzo")
+wait_for("a report to copy", lambda: a11y.has_state(a11y.find(root, "button", "Copy Report"), "sensitive"))

@@ -1,12 +1,12 @@
 //! What was found on this computer, and a report to send.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, glib};
 use scherzo_api::catalogue;
-use scherzo_api::client::Finding;
+use scherzo_api::client::{ClientState, Finding, Link};
 use scherzo_i18n::gettext;
 
 use super::{error_text, plain_row, window_of};
@@ -17,8 +17,8 @@ use crate::service::Service;
 
 mod imp {
     use super::{
-        CompositeTemplate, Finding, NavigationPageImpl, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt,
-        RefCell, Service, TemplateChild, WidgetImpl, glib,
+        Cell, CompositeTemplate, Finding, NavigationPageImpl, ObjectImpl, ObjectImplExt, ObjectSubclass,
+        ObjectSubclassExt, RefCell, Service, TemplateChild, WidgetImpl, glib,
     };
     use gtk::glib::Properties;
     use gtk::glib::subclass::object::DerivedObjectProperties;
@@ -41,6 +41,7 @@ mod imp {
         pub(super) again: TemplateChild<gtk::Button>,
         #[property(get, construct_only)]
         pub(super) service: RefCell<Option<Service>>,
+        pub(super) has_looked: Cell<bool>,
         pub(super) findings: RefCell<Vec<Finding>>,
         pub(super) rows: RefCell<Vec<adw::ActionRow>>,
     }
@@ -65,7 +66,9 @@ mod imp {
         fn constructed(&self) {
             self.parent_constructed();
             self.obj().connect_buttons();
-            self.obj().look();
+            if let Some(service) = self.obj().service() {
+                service.follow(&*self.obj(), super::DiagnosisPage::look_first);
+            }
         }
     }
 
@@ -98,6 +101,13 @@ impl DiagnosisPage {
                 page.look();
             }
         });
+    }
+
+    /// As soon as it is known whether there is a service: an app that starts at this page does not know yet.
+    fn look_first(&self, state: &ClientState) {
+        if state.link != Link::Connecting && !self.imp().has_looked.replace(true) {
+            self.look();
+        }
     }
 
     /// Asks the service to look.
