@@ -4,6 +4,7 @@
 
 mod accidents;
 mod agreement;
+mod applications;
 mod bad_input;
 mod basics;
 mod faults;
@@ -67,6 +68,7 @@ const LIVING: &[Case] = &[
     case("a power profile", power::profile),
     case("somebody with rights and somebody without", people::allowed_and_refused),
     case("a program with a hold is killed", people::hold_of_a_killed_program),
+    case("rules for applications", applications::followed),
     case("the commands of the README", readme::commands),
     case("an upgrade while it runs", accidents::upgrade),
     case("nothing was ejected", basics::no_ejections),
