@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn machines_that_are_too_large_are_named() {
-        let with = |nr_cpu_ids| check(Topology { domain_of_cpu: vec![None; nr_cpu_ids], nr_domains: 1 });
+        let with = |nr_cpu_ids| check(Topology { domain_of_cpu: vec![None; nr_cpu_ids], ..Topology::default() });
         assert!(with(MAX_CPUS).is_ok());
         assert!(with(MAX_CPUS + 1).unwrap_err().to_string().contains("1024"));
     }

@@ -4,6 +4,7 @@
 //! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
 
 mod btf;
+mod cores;
 mod diagnosis;
 mod error;
 mod kernel;

@@ -1,13 +1,14 @@
-//! Which CPUs there are, and which of them share a last-level cache.
+//! Which CPUs there are, which of them share a last-level cache, and which are slow.
 //!
 //! Ids of cores, caches and packages may be sparse, and the same id may mean different things in different packages. So
 //! none of them is used: CPUs belong together if the kernel lists them together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cores::slow_cpus;
 use crate::{Error, Root};
 
-const CPUS: &str = "sys/devices/system/cpu";
+pub(crate) const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
 /// More than any machine has; a list that says more is not believed.
 const MAX_CPU_IDS: usize = 1 << 16;
@@ -15,7 +16,7 @@ const MAX_CPU_IDS: usize = 1 << 16;
 const MAX_CACHES: u32 = 16;
 
 /// The CPUs of this machine, as far as they are there now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     /// Indexed by CPU id, one entry for each id that a CPU may ever have: a domain below [`Self::nr_domains`], or `None`
     /// while the CPU is offline or absent, so that the kernel does not say where it belongs.
@@ -23,6 +24,22 @@ pub struct Topology {
     /// Groups of CPUs that share a last-level cache and a NUMA node, at least one; numbered in the order of their
     /// first CPUs.
     pub nr_domains: u32,
+    /// CPUs on slow cores, where others are fast: never all of them. One that is offline or absent is not known to be slow.
+    pub slow_cpus: BTreeSet<usize>,
+}
+
+impl Topology {
+    /// Whether some cores are slow and others fast.
+    #[must_use]
+    pub fn cores_differ(&self) -> bool {
+        !self.slow_cpus.is_empty()
+    }
+
+    /// Whether a CPU is on a slow core.
+    #[must_use]
+    pub fn is_slow(&self, cpu: usize) -> bool {
+        self.slow_cpus.contains(&cpu)
+    }
 }
 
 /// Reads the topology. CPUs that say nothing of their caches, as in virtual machines, share with their NUMA node.
@@ -38,7 +55,8 @@ pub fn topology(root: &Root) -> Result<Topology, Error> {
         let next = numbers.len() as u32;
         domain_of_cpu[cpu] = Some(*numbers.entry((node, last_level_cache(root, cpu)?)).or_insert(next));
     }
-    Ok(Topology { domain_of_cpu, nr_domains: (numbers.len() as u32).max(1) })
+    let slow_cpus = slow_cpus(root, &online);
+    Ok(Topology { domain_of_cpu, nr_domains: (numbers.len() as u32).max(1), slow_cpus })
 }
 
 /// The NUMA node of each CPU. Kernels without NUMA have no nodes.
@@ -69,7 +87,7 @@ fn last_level_cache(root: &Root, cpu: usize) -> Result<Option<usize>, Error> {
 }
 
 /// A file that lists CPUs such as `0-3,8`, in ascending order. An empty one lists none.
-fn cpu_list(root: &Root, file: &str) -> Result<Vec<usize>, Error> {
+pub(crate) fn cpu_list(root: &Root, file: &str) -> Result<Vec<usize>, Error> {
     let text = root.read(file)?;
     parse(&text).ok_or_else(|| root.unexpected(file, &text, "a list of CPUs"))
 }
@@ -143,6 +161,19 @@ mod tests {
         let found = machine("0-7", "0,2,5", &[(0, "0,2,5")], &["0,2", "5"]).unwrap();
         assert_eq!(domains(&found), [Some(0), None, Some(0), None, None, Some(1), None, None]);
         assert_eq!(found.nr_domains, 2);
+    }
+
+    #[test]
+    fn slow_cpus_are_told() {
+        let capacity = |cpu, capacity| (format!("{CPUS}/cpu{cpu}/cpu_capacity"), capacity);
+        let mut files: Vec<_> = [capacity(0, "1024"), capacity(1, "1024"), capacity(2, "400")].into();
+        files.extend([(format!("{CPUS}/possible"), "0-3"), (format!("{CPUS}/online"), "0-2")]);
+        let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+        let (_dir, root) = tree(&files);
+        let found = topology(&root).unwrap();
+        assert!(found.cores_differ());
+        assert_eq!([0, 1, 2, 3].map(|cpu| found.is_slow(cpu)), [false, false, true, false]);
+        assert!(!machine("0-3", "0-3", &[], &[]).unwrap().cores_differ());
     }
 
     #[test]
