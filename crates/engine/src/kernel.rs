@@ -92,6 +92,14 @@ fn conflict() -> LoadError {
     LoadError::new(FailKind::Conflict, text)
 }
 
+/// Room for the BPF object: for two of them, since a second is opened where the first cannot be loaded.
+pub type Room = [MaybeUninit<OpenObject>; 2];
+
+/// Nothing opened yet.
+pub fn room() -> Room {
+    [const { MaybeUninit::uninit() }; 2]
+}
+
 /// Loaded programs and mapped pages, not attached yet.
 pub struct Loaded<'obj> {
     skel: BpfSkel<'obj>,
@@ -119,13 +127,9 @@ impl Pages {
 
 impl<'obj> Loaded<'obj> {
     /// Opens, sizes, verifies and maps. This is the slow part, and the last that allocates much.
-    pub fn new(object: &'obj mut MaybeUninit<OpenObject>, settings: &LoadSettings) -> Result<Self, LoadError> {
-        let topology = topology::detect()?;
-        let mut open = open_skeleton(object)?;
-        size_maps(&mut open, &topology)?;
-        choose_preemption_notice(&mut open)?;
-        choose_fixed_options(&mut open, settings)?;
-        let skel = load_skeleton(open).map_err(|error| explain(error.into()))?;
+    pub fn new(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
+        let mut topology = topology::detect()?;
+        let skel = or_with_cores_alike(room, &mut topology, |object, topology| load(object, topology, settings))?;
 
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
         let slots =
@@ -138,12 +142,14 @@ impl<'obj> Loaded<'obj> {
     }
 
     fn write_domains(&self, topology: &Topology) -> Result<()> {
-        // The map holds `struct cpu_ctx`: three words, then the domain, then whether it is known.
+        // The map holds `struct cpu_ctx`: three words, then the domain, whether it is known, and whether the core is slow.
         const LLC_OFFSET: usize = 24;
         let mut value = vec![0; self.skel.maps.cpu_ctxs.value_size() as usize];
         for (cpu, domain) in (0_u32..).zip(&topology.domain_of_cpu) {
-            value[LLC_OFFSET..LLC_OFFSET + 4].copy_from_slice(&domain.unwrap_or(0).to_ne_bytes());
-            value[LLC_OFFSET + 4..LLC_OFFSET + 8].copy_from_slice(&u32::from(domain.is_some()).to_ne_bytes());
+            let words = [domain.unwrap_or(0), domain.is_some().into(), topology.is_slow(cpu as usize).into()];
+            for (to, word) in value[LLC_OFFSET..].chunks_exact_mut(4).zip(words) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
             self.skel
                 .maps
                 .cpu_ctxs
@@ -282,6 +288,36 @@ fn run(program: &OwnedFd) {
     unsafe { libbpf_rs::libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut opts) };
 }
 
+/// Loads so that fast and slow cores are told apart, where there are both. If the kernel does not take it so, perhaps because
+/// its verifier stumbles over what is only looked at then, they are taken for alike: better than no scheduler.
+fn or_with_cores_alike<'obj, T>(
+    [first, second]: &'obj mut Room,
+    topology: &mut Topology,
+    mut load: impl FnMut(&'obj mut MaybeUninit<OpenObject>, &Topology) -> Result<T, LoadError>,
+) -> Result<T, LoadError> {
+    let error = match load(first, topology) {
+        Err(error) if topology.cores_differ() => error,
+        result => return result,
+    };
+    topology.slow_cpus.clear();
+    // If this fails as well, the cores had nothing to do with it.
+    let loaded = load(second, topology)?;
+    eprintln!("<4>fast and slow cores are taken for alike, since telling them apart failed: {:#}", error.cause);
+    Ok(loaded)
+}
+
+fn load<'obj>(
+    object: &'obj mut MaybeUninit<OpenObject>,
+    topology: &Topology,
+    settings: &LoadSettings,
+) -> Result<BpfSkel<'obj>, LoadError> {
+    let mut open = open_skeleton(object)?;
+    size_maps(&mut open, topology)?;
+    choose_preemption_notice(&mut open)?;
+    choose_fixed_options(&mut open, settings)?;
+    load_skeleton(open).map_err(|error| explain(error.into()))
+}
+
 fn open_skeleton(object: &mut MaybeUninit<OpenObject>) -> Result<OpenBpfSkel<'_>> {
     let builder = BpfSkelBuilder::default();
     let mut open: Result<OpenBpfSkel<'_>> = scx_ops_open!(builder, object, scherzo_ops, None);
@@ -313,6 +349,7 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
     rodata.engine_pid = std::process::id();
     rodata.nr_cpu_slots = nr_cpus;
     rodata.nr_llcs = topology.nr_domains;
+    rodata.cores_differ = topology.cores_differ();
     Ok(())
 }
 
@@ -344,4 +381,44 @@ fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) -> Result<()> {
         open.progs.scherzo_sched_switch.set_autoload(false);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// How often it was loaded, what came of it, and whether cores differ in the end. `takes` says whether the kernel takes a
+    /// topology.
+    fn attempts(slow_cpus: &[usize], takes: impl Fn(&Topology) -> bool) -> (u32, Result<bool, LoadError>, bool) {
+        let slow_cpus: BTreeSet<_> = slow_cpus.iter().copied().collect();
+        let mut topology = Topology { domain_of_cpu: vec![Some(0); 4], nr_domains: 1, slow_cpus };
+        let mut room = room();
+        let mut nr_attempts = 0;
+        let result = or_with_cores_alike(&mut room, &mut topology, |_, topology| {
+            nr_attempts += 1;
+            let refused = || LoadError::new(FailKind::Other, format!("refused the {nr_attempts}. time"));
+            takes(topology).then_some(topology.cores_differ()).ok_or_else(refused)
+        });
+        (nr_attempts, result, topology.cores_differ())
+    }
+
+    #[test]
+    fn cores_are_told_apart_where_the_kernel_takes_it() {
+        assert!(matches!(attempts(&[2, 3], |_| true), (1, Ok(true), true)));
+        assert!(matches!(attempts(&[], |_| true), (1, Ok(false), false)));
+    }
+
+    #[test]
+    fn cores_are_taken_for_alike_where_it_does_not() {
+        assert!(matches!(attempts(&[2, 3], |topology| !topology.cores_differ()), (2, Ok(false), false)));
+    }
+
+    #[test]
+    fn what_has_nothing_to_do_with_cores_is_tried_once_without_them() {
+        let (nr_attempts, result, _) = attempts(&[2, 3], |_| false);
+        assert_eq!((nr_attempts, result.unwrap_err().cause.to_string().as_str()), (2, "refused the 2. time"));
+        assert!(matches!(attempts(&[], |_| false), (1, Err(_), _)));
+    }
 }

@@ -1,19 +1,17 @@
 //! One life of the engine: greet the daemon, perhaps wait in reserve, load, schedule, unload, say how it ended.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use libbpf_rs::OpenObject;
 use scherzo_policy::{FifoPolicy, Limits, Policy, Scherzo};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, Fixed, LoadSettings, ToDaemon, ToEngine};
 
 use crate::core::policy_settings;
-use crate::kernel::{self, Exit, LoadError, Loaded};
+use crate::kernel::{self, Exit, LoadError, Loaded, Room};
 use crate::memory::{self, CompactionOff};
 use crate::name;
 use crate::privileges;
@@ -31,11 +29,11 @@ const MAX_ATTEMPTS: u32 = 3;
 pub fn run(socket: &OwnedFd) -> Result<()> {
     name::show(name::WAITING);
     send(socket, &ToDaemon::Hello { wire_version: WIRE_VERSION })?;
-    let mut object = MaybeUninit::<OpenObject>::uninit();
+    let mut room = kernel::room();
     let mut spare = None;
     let mut request = next_request(socket)?;
     if let Some(ToEngine::Prepare(settings)) = request {
-        match Spare::prepare(&mut object, &settings) {
+        match Spare::prepare(&mut room, &settings) {
             Ok(prepared) => spare = Some(prepared),
             Err(error) => return send(socket, &failed(&error)),
         }
@@ -74,10 +72,10 @@ struct Spare<'obj> {
 }
 
 impl<'obj> Spare<'obj> {
-    fn prepare(object: &'obj mut MaybeUninit<OpenObject>, settings: &LoadSettings) -> Result<Self, LoadError> {
+    fn prepare(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
         check(settings)?;
         privileges::keep_loading()?;
-        let loaded = Loaded::new(object, settings)?;
+        let loaded = Loaded::new(room, settings)?;
         memory::trim();
         Ok(Self { loaded, fixed: settings.fixed })
     }
@@ -111,8 +109,8 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>)
         }
     }
     for _ in 0..MAX_ATTEMPTS {
-        let mut object = MaybeUninit::<OpenObject>::uninit();
-        let mut loaded = Loaded::new(&mut object, settings)?;
+        let mut room = kernel::room();
+        let mut loaded = Loaded::new(&mut room, settings)?;
         if let Some(end) = session.attach(&signals, &mut loaded)? {
             return Ok(end);
         }

@@ -415,9 +415,10 @@ static __always_inline void follow_control(struct scherzo_control *page, struct 
 }
 
 /*
- * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead; while user
- * space holds work the new slice is short, because some of it may be due here. Whoever used up a slice may be taken, and
- * is judged anew: a task that is only ever kept would otherwise stay what it was once taken for.
+ * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead, and a slow core
+ * whoever is to move to a fast one. While user space holds work the new slice is short, because some of it may be due here.
+ * Whoever used up a slice may be taken, and is judged anew: a task that is only ever kept would otherwise stay what it was
+ * once taken for.
  */
 static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
 			 struct control_word word)
@@ -431,6 +432,8 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 		return;
 	}
 	if (!cpuc->low_power && !is_pinned(prev) && stays_packed(prev, word, task_class(tctx)))
+		return;
+	if (cores_differ && tctx->moves_up)
 		return;
 	if (READ_ONCE(nr_in_custody) > 0 && slice_ns > NSEC_PER_MSEC)
 		slice_ns = NSEC_PER_MSEC;

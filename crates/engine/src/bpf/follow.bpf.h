@@ -12,8 +12,6 @@
 
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
-/* Who runs for less between sleeps is believed. */
-#define BRIEF_NS (200 * NSEC_PER_USEC)
 /* How much later than the first in the queue the task it wakes may be due and still go first. */
 #define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
 

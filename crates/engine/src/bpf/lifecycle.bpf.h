@@ -7,7 +7,8 @@
 
 /*
  * The kernel does not say which cache a CPU has while it is offline or absent. One that comes later joins the domain of
- * the nearest lower CPU of its NUMA node, or of the nearest higher one: neighbours mostly share, and the next load knows.
+ * the nearest lower CPU of its NUMA node, or of the nearest higher one, and is taken for as fast: neighbours mostly share,
+ * and the next load knows.
  */
 VERIFIED_ONCE int adopt_domain(s32 new_cpu)
 {
@@ -25,6 +26,7 @@ VERIFIED_ONCE int adopt_domain(s32 new_cpu)
 		if (cpu > new_cpu && newcomer->llc_known)
 			break;
 		newcomer->llc = cpuc->llc;
+		newcomer->slow = cpuc->slow;
 		newcomer->llc_known = true;
 	}
 	return 0;

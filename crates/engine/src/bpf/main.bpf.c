@@ -7,7 +7,7 @@
  * work when user space does not.
  *
  * Approach. BPF acts, user space judges.
- *   - A task that finds an idle CPU gets it here (select_cpu): policy has nothing to add.
+ *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
  *   - A task known to be interactive follows who wakes it (follow.bpf.h), or takes a CPU from batch work here, at once, on
  *     the class and key that user space has published for it (place.bpf.h).
  *   - If there is no such CPU either, it enters an ordered queue as user space judged it a moment ago (place.bpf.h).
@@ -22,7 +22,7 @@
  * Credits. The division of labour descends from scx_rustland (Andrea Righi), waking on a class of voluntary sleepers
  * from scx_bpfland (Andrea Righi), domains per last-level cache from scx_rusty (David Vernet, Tejun Heo).
  *
- * Limits. Hybrid cores are not told apart.
+ * Limits. Cores are fast or slow (idle.bpf.h), without degrees between.
  */
 #include <scx/common.bpf.h>
 #include "scherzo_wire.h"
@@ -31,6 +31,7 @@ char _license[] SEC("license") = "GPL";
 
 #include "state.bpf.h"
 #include "queues.bpf.h"
+#include "idle.bpf.h"
 #include "place.bpf.h"
 #include "custody.bpf.h"
 #include "dispatch.bpf.h"
@@ -193,7 +194,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(nr_idle) <= 0) {
 		/* Nobody idles: spare the search. */
 		cpu = -1;
-	} else if (word.own_idle) {
+	} else if (cores_differ || word.own_idle) {
 		cpu = find_idle_cpu(p, prev_cpu, word_bits(word));
 		idle = cpu >= 0;
 	} else {
@@ -254,14 +255,15 @@ static __always_inline void make_room_for_engine(s32 cpu, u64 kick_flags)
 }
 
 /*
- * The task was interrupted for the engine or for a quicker one, with part of its slice left: that is no reason to ask the
- * engine about it, or each of its runs would cause the next.
+ * The task was interrupted for the engine or for a quicker one, or to move up, with part of its slice left: that is no reason
+ * to ask the engine about it, or each of its runs would cause the next.
  */
 static __always_inline bool gave_way(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 
-	return cpuc && READ_ONCE(cpuc->makes_room) && !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
+	return cpuc && (READ_ONCE(cpuc->makes_room) || (cores_differ && tctx->moves_up)) &&
+	       !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
 }
 
 /* Where a task goes that no CPU was taken for: into a queue of ours or into custody. */
@@ -275,6 +277,8 @@ static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tct
 		return;
 	}
 	follow_wait(p, tctx);
+	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
+		return;
 	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
 		requeue(p, tctx, word, enq_flags);
 		return;
@@ -397,11 +401,17 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 now = scx_bpf_now();
+	struct control_word word;
 
 	if (page)
 		wake_engine_for_backlog(page, now, false);
-	if (cpuc && page && control_word(page).preemption && outstays_brief(cpuc, cpu, now)) {
+	if (!cpuc || !page)
+		return;
+	word = control_word(page);
+	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
+		scx_bpf_task_set_slice(p, 0);
+	} else if (begins_to_move_up(p, cpuc, cpu, word)) {
 		scx_bpf_task_set_slice(p, 0);
 	}
 }
@@ -435,6 +445,8 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_queue(tctx);
+	if (cores_differ)
+		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
 	count_migration(tctx, cpuc, cpu);
 

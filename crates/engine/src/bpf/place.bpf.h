@@ -1,65 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * place.bpf.h: where a task runs next: an idle CPU, a CPU taken from a batch task, or a queue.
+ * place.bpf.h: where a task runs next: an idle CPU (idle.bpf.h), a CPU taken from a batch task, or a queue.
  */
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H
 
 /* Candidates looked at before the latest deadline among them is taken. */
 #define NR_CLAIM_SAMPLES 8
-
-/* Whether the task may use this CPU; false for a negative number. */
-VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-/* Any idle CPU that the task may use, from the kernel's masks. */
-VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
-{
-	const struct cpumask *cpus = p->cpus_ptr;
-
-	if (per_node_idle)
-		return scx_bpf_pick_idle_cpu_node(cpus, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
-	return scx_bpf_pick_idle_cpu(cpus, flags);
-}
-
-/* An idle CPU of the same NUMA node; -1 if there is none. */
-VERIFIED_ONCE s32 idle_cpu_near(struct task_struct *p __arg_trusted, s32 near_cpu)
-{
-	int node = __COMPAT_scx_bpf_cpu_node(near_cpu);
-	s32 cpu;
-
-	bpf_for(cpu, 0, nr_cpu_slots) {
-		struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-		if (cpuc && cpuc->idle && may_run_on(p, cpu) && __COMPAT_scx_bpf_cpu_node(cpu) == node &&
-		    scx_bpf_test_and_clear_cpu_idle(cpu))
-			return cpu;
-	}
-	return -1;
-}
-
-/* Our own search, in place of the kernel's built-in selection: whole cores, the CPU it was on, its node, anywhere. */
-VERIFIED_ONCE s32 find_idle_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 bits)
-{
-	struct control_word word = word_of(bits);
-	s32 cpu;
-
-	if (word.whole_cores) {
-		cpu = pick_idle_cpu(p, SCX_PICK_IDLE_CORE);
-		if (cpu >= 0)
-			return cpu;
-	}
-	if (may_run_on(p, prev_cpu) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-		return prev_cpu;
-	if (word.numa_local) {
-		cpu = idle_cpu_near(p, prev_cpu);
-		if (cpu >= 0)
-			return cpu;
-	}
-	return pick_idle_cpu(p, 0);
-}
 
 static __always_inline bool try_claim(struct cpu_ctx *cpuc)
 {
@@ -79,10 +26,14 @@ static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claima
 		__sync_fetch_and_or(claimable, bit);
 }
 
-/* The CPU of the task's domain with the latest deadline among a sample of those that run batch work; -1 if none. */
+/*
+ * The CPU of the task's domain with the latest deadline among a sample of those that run batch work, a fast core's before a
+ * slow one's; -1 if none.
+ */
 VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 {
 	struct llc_ctx *domain = llc_ctx(llc);
+	bool best_is_slow = false;
 	u64 latest = 0;
 	s32 best = -1;
 	u32 word;
@@ -109,10 +60,15 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 			bits &= bits - 1;
 			if (!claim || !may_run_on(p, cpu))
 				continue;
-			if (best < 0 || time_after(claim, latest)) {
-				latest = claim;
-				best = cpu;
+			if (cores_differ && best >= 0 && cpuc->slow != best_is_slow) {
+				if (cpuc->slow)
+					continue;
+			} else if (best >= 0 && !time_after(claim, latest)) {
+				continue;
 			}
+			latest = claim;
+			best = cpu;
+			best_is_slow = cpuc->slow;
 		}
 		if ((word + 1) * 64 >= nr_cpu_slots)
 			break;
@@ -121,8 +77,8 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 }
 
 /*
- * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's
- * latest deadline. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken.
+ * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, unless that is a slow core,
+ * else the sample's latest deadline. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken.
  */
 VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
@@ -130,7 +86,7 @@ VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 	u32 llc = cpuc ? cpuc->llc : 0;
 	int attempt;
 
-	if (cpuc && may_run_on(p, prev_cpu) && try_claim(cpuc))
+	if (cpuc && !(cores_differ && cpuc->slow) && may_run_on(p, prev_cpu) && try_claim(cpuc))
 		return prev_cpu;
 	bpf_for(attempt, 0, 2) {
 		s32 cpu = latest_claimable(p, llc);
@@ -270,12 +226,29 @@ VERIFIED_ONCE s32 claim_low_power_cpu(struct task_struct *p __arg_trusted)
 	return -1;
 }
 
-/*
- * The CPUs that stay awake for batch work: the first quarter of those online, at least one.
- * The counts live in memory because the verifier would follow each of their values through the loop.
- */
+/* The counts live in memory because the verifier would follow each of their values through the loop. */
 static u32 nr_online, nr_ranked;
 
+/* Goes on with the CPUs of one kind of core. */
+VERIFIED_ONCE int rank_low_power_cpus(bool slow)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_slots) {
+		struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+		if (!cpuc)
+			break;
+		if (cpuc->slow != slow)
+			continue;
+		cpuc->low_power = cpuc->online && (!nr_ranked || nr_ranked < nr_online / 4);
+		if (cpuc->online)
+			nr_ranked++;
+	}
+	return 0;
+}
+
+/* The CPUs that stay awake for batch work: the first quarter of those online, at least one, those of slow cores first. */
 VERIFIED_ONCE int choose_low_power_cpus(void)
 {
 	struct scherzo_control *page = control_page();
@@ -291,15 +264,9 @@ VERIFIED_ONCE int choose_low_power_cpus(void)
 			nr_online++;
 	}
 	nr_ranked = 0;
-	bpf_for(cpu, 0, nr_cpu_slots) {
-		struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-		if (!cpuc)
-			break;
-		cpuc->low_power = cpuc->online && (!nr_ranked || nr_ranked < nr_online / 4);
-		if (cpuc->online)
-			nr_ranked++;
-	}
+	if (cores_differ)
+		rank_low_power_cpus(true);
+	rank_low_power_cpus(false);
 	page->nr_online_cpus = nr_online;
 	return 0;
 }
@@ -320,9 +287,10 @@ VERIFIED_ONCE int kick_idle_for(struct task_struct *p __arg_trusted, u64 bits, u
 		return false;
 	if (stays_packed(p, word, klass))
 		cpu = idle_low_power_cpu(p);
+	else if (cores_differ || word.own_idle)
+		cpu = find_idle_cpu(p, scx_bpf_task_cpu(p), bits);
 	else
-		cpu = word.own_idle ? find_idle_cpu(p, scx_bpf_task_cpu(p), bits) : pick_idle_cpu(p, 0);
-
+		cpu = pick_idle_cpu(p, 0);
 	if (cpu < 0)
 		return false;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -466,6 +434,31 @@ VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits
 	}
 	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
 	return 0;
+}
+
+/*
+ * A task that is to move up (begins_to_move_up()) goes to the fast core that idles, with its place and the rest of its slice.
+ * False if that has been taken meanwhile.
+ */
+VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+{
+	const struct scherzo_control *page = control_page();
+	struct control_word word = word_of(bits);
+	struct task_ctx *tctx = task_ctx(p);
+	u64 slice_ns, key_ns;
+	s32 cpu;
+
+	/* Kernels up to 6.13 ask here about tasks that may not leave their CPU for a moment. */
+	if (!page || !tctx || is_migration_disabled(p))
+		return false;
+	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);
+	if (cpu < 0 || !scx_bpf_test_and_clear_cpu_idle(cpu))
+		return false;
+	key_ns = published_key_ns(tctx, scx_bpf_now());
+	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
+	insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, key_ns, enq_flags);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return true;
 }
 
 static void requeue(struct task_struct *p, struct task_ctx *tctx, struct control_word word, u64 enq_flags)

@@ -16,6 +16,8 @@
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
 /* Interactive work that has run for less since it slept is let finish. */
 #define BURST_MIN_NS (1 * NSEC_PER_MSEC)
+/* Who runs for less between sleeps is believed to sleep again soon. */
+#define BRIEF_NS (200 * NSEC_PER_USEC)
 
 /* Priorities below this belong to higher scheduling classes. */
 #ifndef MAX_RT_PRIO
@@ -60,6 +62,7 @@ _Static_assert(QUEUE_ID(QUEUE_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave
 const volatile u32 engine_pid;
 const volatile u32 nr_cpu_slots = 1; /* possible CPU ids: 0 .. nr_cpu_slots - 1 */
 const volatile u32 nr_llcs = 1;
+const volatile bool cores_differ; /* some are slow, others fast; else the verifier removes what tells them apart */
 const volatile bool per_node_idle; /* the kernel tracks idle CPUs per NUMA node */
 const volatile bool partial; /* only tasks that chose SCHED_EXT are ours */
 const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
@@ -148,6 +151,7 @@ struct cpu_ctx {
 	u64 held_ns; /* time that was held before */
 	u32 llc;
 	u32 llc_known; /* not of a CPU that was offline or absent when the scheduler was loaded */
+	u32 slow; /* on a slow core, where others are fast */
 	u32 online;
 	u32 low_power; /* carries batch work in low-power mode */
 	u32 performance; /* that was asked for last, of SCX_CPUPERF_ONE; 0 is none yet */
@@ -225,6 +229,7 @@ struct task_ctx {
 	s32 wait_cpu;
 	bool woken; /* woken, but never judged by user space since */
 	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
+	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
 };
 
 struct {
