@@ -350,6 +350,7 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
     rodata.nr_cpu_slots = nr_cpus;
     rodata.nr_llcs = topology.nr_domains;
     rodata.cores_differ = topology.cores_differ();
+    rodata.fast_llc = topology.fast_domain();
     Ok(())
 }
 

@@ -35,6 +35,13 @@ impl Topology {
         !self.slow_cpus.is_empty()
     }
 
+    /// The domain of the first CPU that is on a fast core.
+    #[must_use]
+    pub fn fast_domain(&self) -> u32 {
+        let mut fast = self.domain_of_cpu.iter().enumerate().filter(|(cpu, _)| !self.is_slow(*cpu));
+        fast.find_map(|(_, domain)| *domain).unwrap_or(0)
+    }
+
     /// Whether a CPU is on a slow core.
     #[must_use]
     pub fn is_slow(&self, cpu: usize) -> bool {
@@ -166,14 +173,18 @@ mod tests {
     #[test]
     fn slow_cpus_are_told() {
         let capacity = |cpu, capacity| (format!("{CPUS}/cpu{cpu}/cpu_capacity"), capacity);
-        let mut files: Vec<_> = [capacity(0, "1024"), capacity(1, "1024"), capacity(2, "400")].into();
+        let mut files: Vec<_> = [capacity(0, "400"), capacity(1, "1024"), capacity(2, "1024")].into();
         files.extend([(format!("{CPUS}/possible"), "0-3"), (format!("{CPUS}/online"), "0-2")]);
+        files.extend([(0, "0"), (1, "1-3")].map(|(node, cpus)| (format!("{NODES}/node{node}/cpulist"), cpus)));
         let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
         let (_dir, root) = tree(&files);
         let found = topology(&root).unwrap();
         assert!(found.cores_differ());
-        assert_eq!([0, 1, 2, 3].map(|cpu| found.is_slow(cpu)), [false, false, true, false]);
-        assert!(!machine("0-3", "0-3", &[], &[]).unwrap().cores_differ());
+        assert_eq!([0, 1, 2, 3].map(|cpu| found.is_slow(cpu)), [true, false, false, false]);
+        assert_eq!(found.fast_domain(), 1);
+        let alike = machine("1-3", "1-3", &[], &[]).unwrap();
+        assert!(!alike.cores_differ());
+        assert_eq!(alike.fast_domain(), 0);
     }
 
     #[test]

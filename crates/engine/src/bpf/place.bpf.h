@@ -26,6 +26,16 @@ static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claima
 		__sync_fetch_and_or(claimable, bit);
 }
 
+/* Better to take than the best so far: a fast core instead of a slow one, or else a later deadline. */
+static __always_inline bool is_better_claim(const struct cpu_ctx *cpuc, u64 claim, s32 best, u64 latest)
+{
+	const struct cpu_ctx *best_cpuc = cores_differ ? cpu_ctx(best) : NULL;
+
+	if (best_cpuc && best_cpuc->slow != cpuc->slow)
+		return best_cpuc->slow;
+	return best < 0 || time_after(claim, latest);
+}
+
 /*
  * The CPU of the task's domain with the latest deadline among a sample of those that run batch work, a fast core's before a
  * slow one's; -1 if none.
@@ -33,7 +43,6 @@ static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claima
 VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 {
 	struct llc_ctx *domain = llc_ctx(llc);
-	bool best_is_slow = false;
 	u64 latest = 0;
 	s32 best = -1;
 	u32 word;
@@ -60,15 +69,10 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 			bits &= bits - 1;
 			if (!claim || !may_run_on(p, cpu))
 				continue;
-			if (cores_differ && best >= 0 && cpuc->slow != best_is_slow) {
-				if (cpuc->slow)
-					continue;
-			} else if (best >= 0 && !time_after(claim, latest)) {
-				continue;
+			if (is_better_claim(cpuc, claim, best, latest)) {
+				latest = claim;
+				best = cpu;
 			}
-			latest = claim;
-			best = cpu;
-			best_is_slow = cpuc->slow;
 		}
 		if ((word + 1) * 64 >= nr_cpu_slots)
 			break;
@@ -76,20 +80,14 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 	return best;
 }
 
-/*
- * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, unless that is a slow core,
- * else the sample's latest deadline. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken.
- */
-VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+/* Claims a CPU of a domain. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken. */
+VERIFIED_ONCE s32 claim_in_domain(struct task_struct *p __arg_trusted, u32 llc)
 {
-	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
-	u32 llc = cpuc ? cpuc->llc : 0;
 	int attempt;
 
-	if (cpuc && !(cores_differ && cpuc->slow) && may_run_on(p, prev_cpu) && try_claim(cpuc))
-		return prev_cpu;
 	bpf_for(attempt, 0, 2) {
 		s32 cpu = latest_claimable(p, llc);
+		struct cpu_ctx *cpuc;
 
 		if (cpu < 0)
 			break;
@@ -98,6 +96,26 @@ VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 			return cpu;
 	}
 	return -1;
+}
+
+/*
+ * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's latest
+ * deadline. A task that was on a slow core looks where there are fast ones first. Returns -1 if nothing may be taken.
+ */
+VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+	u32 llc = cpuc ? cpuc->llc : 0;
+	s32 cpu;
+
+	if (cores_differ && cpuc && cpuc->slow) {
+		cpu = claim_in_domain(p, fast_llc);
+		if (cpu >= 0)
+			return cpu;
+	}
+	if (cpuc && may_run_on(p, prev_cpu) && try_claim(cpuc))
+		return prev_cpu;
+	return claim_in_domain(p, llc);
 }
 
 /*

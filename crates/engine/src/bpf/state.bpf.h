@@ -63,6 +63,7 @@ const volatile u32 engine_pid;
 const volatile u32 nr_cpu_slots = 1; /* possible CPU ids: 0 .. nr_cpu_slots - 1 */
 const volatile u32 nr_llcs = 1;
 const volatile bool cores_differ; /* some are slow, others fast; else the verifier removes what tells them apart */
+const volatile u32 fast_llc; /* where they differ, a domain with fast ones */
 const volatile bool per_node_idle; /* the kernel tracks idle CPUs per NUMA node */
 const volatile bool partial; /* only tasks that chose SCHED_EXT are ours */
 const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
