@@ -7,6 +7,7 @@ mod agreement;
 mod applications;
 mod bad_input;
 mod basics;
+mod cores;
 mod faults;
 mod hardening;
 mod idle;
@@ -55,6 +56,7 @@ const SCHEDULING: &[Case] = &[
     case("daemon killed", faults::daemon_killed),
     case("a sleep", accidents::sleep),
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
+    case("fast and slow cores", cores::told_apart),
     case("RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
@@ -108,6 +110,7 @@ const TOPOLOGY: &[Case] = &[
     case("a CPU leaves and returns", faults::cpu_hotplug),
     case("a domain leaves and returns", topology::domain_hotplug),
     case("every way to find an idle CPU", topology::placements),
+    case("cores that differ", cores::placed),
     case("nothing was ejected", basics::no_ejections),
 ];
 
