@@ -7,14 +7,14 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use scherzo_vm::compare::contender::{Contender, PEER_PATH};
-use scherzo_vm::compare::report::{Comparison, replace_generated};
-use scherzo_vm::compare::{self, Load, Plan};
-use scherzo_vm::kernels::{Kernel, Role};
-use scherzo_vm::progress::say;
-use scherzo_vm::qemu::{Machine, Time};
-use scherzo_vm::rig::{Rig, announce};
-use scherzo_vm::{product, shell::Shell};
+use scherzo_compare::contender::{Contender, PEER_PATH};
+use scherzo_compare::report::{Comparison, replace_generated};
+use scherzo_compare::{self as compare, Load, Plan, peer};
+use scherzo_rig::kernels::{Kernel, Role};
+use scherzo_rig::progress::say;
+use scherzo_rig::qemu::{Machine, Time};
+use scherzo_rig::rig::{Rig, announce};
+use scherzo_rig::{product, shell::Shell};
 
 const PAGE: &str = "docs/benchmarks.md";
 const RAW: &str = "docs/benchmarks.json";
@@ -58,7 +58,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
     if plan.contenders.contains(&Contender::Rustland) {
         let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
         fs::create_dir_all(path.parent().context("no parent")?)?;
-        fs::copy(rig.rustland()?, path).context("cannot install scx_rustland")?;
+        fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
     }
     let payload = rig.payload(tree.path())?;
     let comparisons = compare_on_each(&rig, &kernels, &plan, options.cpus, &payload)?;

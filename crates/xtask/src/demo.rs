@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use scherzo_vm::kernels::Role;
-use scherzo_vm::qemu::{Accel, Machine, Time};
-use scherzo_vm::rig::{Rig, announce};
-use scherzo_vm::shell::{Native, Shell};
-use scherzo_vm::{demo, product};
+use scherzo_cases::demo;
+use scherzo_rig::kernels::Role;
+use scherzo_rig::product;
+use scherzo_rig::qemu::{Accel, Machine, Time};
+use scherzo_rig::rig::{Rig, announce};
+use scherzo_rig::shell::{Native, Shell};
 
 const NR_CPUS: u32 = 4;
 const INSTALL_LIMIT: Duration = Duration::from_mins(1);

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
-use scherzo_vm::cache::Cache;
-use scherzo_vm::progress::{say, step};
-use scherzo_vm::roots::run;
+use scherzo_rig::cache::Cache;
+use scherzo_rig::progress::{say, step};
+use scherzo_rig::roots::run;
 
 /// The version that reads `deny.toml`.
 const VERSION: &str = "0.20.2";

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use scherzo_vm::guest::show;
-use scherzo_vm::image::copy_tree;
-use scherzo_vm::product;
-use scherzo_vm::qemu::{Machine, Time};
-use scherzo_vm::rig::{Rig, announce};
+use scherzo_rig::guest::show;
+use scherzo_rig::image::copy_tree;
+use scherzo_rig::product;
+use scherzo_rig::qemu::{Machine, Time};
+use scherzo_rig::rig::{Rig, announce};
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use scherzo_vm::cache::Cache;
-use scherzo_vm::package::{Format, Maker};
+use scherzo_packaging::{Format, Maker};
+use scherzo_rig::cache::Cache;
 
 #[derive(Args)]
 pub(crate) struct Options {

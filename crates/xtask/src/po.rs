@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use scherzo_vm::cache::Cache;
-use scherzo_vm::{roots, translations};
+use scherzo_rig::cache::Cache;
+use scherzo_rig::{roots, translations};
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use scherzo_vm::build::Workspace;
-use scherzo_vm::cache::Cache;
-use scherzo_vm::desktop::{Desktops, SCREENSHOTS};
-use scherzo_vm::image::copy_tree;
-use scherzo_vm::roots;
+use scherzo_rig::build::Workspace;
+use scherzo_rig::cache::Cache;
+use scherzo_rig::image::copy_tree;
+use scherzo_rig::roots;
+use scherzo_scenarios::{Desktops, SCREENSHOTS};
 
 pub(crate) fn run(checkout: &Path) -> Result<ExitCode> {
     let cache = Cache::open()?;

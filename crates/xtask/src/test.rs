@@ -8,15 +8,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use scherzo_vm::build::Workspace;
-use scherzo_vm::cache::Cache;
-use scherzo_vm::desktop::{self, Desktops};
-use scherzo_vm::harness::{self, Score};
-use scherzo_vm::package::{self, Format, Maker};
-use scherzo_vm::progress::{say, step};
-use scherzo_vm::rig::{Rig, announce};
-use scherzo_vm::roots::System;
-use scherzo_vm::{cases, product, roots, translations};
+use scherzo_cases as cases;
+use scherzo_packaging::{self as packaging, Format, Maker};
+use scherzo_rig::build::Workspace;
+use scherzo_rig::cache::Cache;
+use scherzo_rig::harness::{self, Score};
+use scherzo_rig::progress::{say, step};
+use scherzo_rig::rig::{Rig, announce};
+use scherzo_rig::roots::System;
+use scherzo_rig::{product, roots, translations};
+use scherzo_scenarios::{self as scenarios, Desktops};
 
 use crate::{deny, docs};
 
@@ -70,7 +71,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
             scope.spawn(|| roots::guest_root(&cache, System::Small));
         }
         if options.wants(Part::Desktop) {
-            scope.spawn(|| desktop::make_roots(&cache));
+            scope.spawn(|| scenarios::make_roots(&cache));
         }
         run_parts(&cache, checkout, options)
     })?;
@@ -193,7 +194,7 @@ fn parse_result(line: &str) -> Option<Score> {
 
 /// Pictures that scenarios take on the way stay in the cache, for whoever wants to look.
 fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &Options) -> Result<Score> {
-    let mut scenarios = desktop::SCENARIOS.to_vec();
+    let mut scenarios = scenarios::SCENARIOS.to_vec();
     scenarios.retain(|scenario| scenario.name.contains(&options.only));
     ensure!(!scenarios.is_empty(), "no scenario is called {}", options.only);
     let pictures = cache.path("pictures");
@@ -223,22 +224,22 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
     note("packages/dependencies, by cargo-deny", &|| deny::check(cache, checkout));
     let tree = tempfile::tempdir()?;
     let revisions = || {
-        package::REVISIONS
+        packaging::REVISIONS
             .iter()
-            .try_for_each(|&revision| maker.make(Format::Deb, revision, &package::dir(tree.path(), revision)))
+            .try_for_each(|&revision| maker.make(Format::Deb, revision, &packaging::dir(tree.path(), revision)))
     };
     let can_install = note("packages/deb, without an error of lintian", &revisions);
     let others = [Format::Rpm, Format::Arch];
     note("packages/rpm and arch hold what deb does", &|| {
         others.iter().try_for_each(|format| maker.make(*format, 1, &made.path().join(format.to_string())))?;
         others.iter().try_for_each(|format| {
-            maker.compare(*format, &made.path().join(format.to_string()), &package::dir(tree.path(), 1))
+            maker.compare(*format, &made.path().join(format.to_string()), &packaging::dir(tree.path(), 1))
         })
     });
     if can_install {
-        package::add_tests(checkout, tree.path())?;
+        packaging::add_tests(checkout, tree.path())?;
         note("packages/installed, tested, upgraded and purged in a root", &|| {
-            package::try_in_root(&roots::guest_root(cache, System::ForPackages)?, tree.path())
+            packaging::try_in_root(&roots::guest_root(cache, System::ForPackages)?, tree.path())
         });
         let rig = Rig::prepare_with(checkout, System::ForPackages)?;
         announce(&rig);

@@ -1,0 +1,100 @@
+//! What goes wrong in life: processes die or stop, CPUs come and go.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::agreement::ensure_agreement;
+use scherzo_rig::guest::Guest;
+use scherzo_rig::service::{
+    COMPACTION, ENGINE, MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
+    ensure_unloaded, kernel, property, rcu_policy, wait_for_state, wait_until,
+};
+use scherzo_rig::shell::Shell;
+
+/// Times that a CPU leaves and returns at once.
+const NR_QUICK_TURNS: u32 = 8;
+
+/// How long the service may take to come back, backoff included.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// The kernel is back on its default at once; the service says why and recovers. Both kinds of kill are somebody else's
+/// doing: they count alike.
+pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
+    for signal in ["KILL", "TERM"] {
+        let before = ensure_loaded(guest)?;
+        let pid = engine_pid(guest)?;
+        guest.check(&format!("kill -{signal} {pid}"), MOMENT)?;
+        wait_until(guest, "the kernel lets go of the dead engine's scheduler", Duration::from_secs(2), |guest| {
+            let now = kernel(guest)?;
+            Ok(now.state == "disabled" || now.enable_seq > before.enable_seq)
+        })?;
+        ensure_responsive(guest)?;
+        wait_for_state(guest, "running", RECOVERY)?;
+        ensure!(engine_pid(guest)? != pid);
+        ensure!(kernel(guest)?.enable_seq > before.enable_seq);
+        let error = property(guest, "LastError")?;
+        ensure!(
+            error.contains("killed"),
+            "LastError after SIG{signal} does not say that the engine was killed: {error}"
+        );
+    }
+    Ok(())
+}
+
+/// The engine follows its daemon; systemd brings the daemon back, and that the last choice.
+pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
+    ensure_unloaded(guest)?;
+    let compaction = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;
+    let rcu = rcu_policy(guest)?;
+    ensure_loaded(guest)?;
+    call(guest, "SetMode", "s fifo")?;
+    let engine = engine_pid(guest)?;
+    let daemon = guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)?;
+    guest.check(&format!("kill -9 {daemon}"), MOMENT)?;
+    wait_until(guest, "the engine ends with its daemon", Duration::from_secs(5), |guest| {
+        Ok(guest.run(&format!("kill -0 {engine}"), MOMENT)?.status != 0)
+    })?;
+    ensure_agreement(guest, "running", "fifo", "choice").context("the last choice was not restored")?;
+    call(guest, "SetMode", "s auto")?;
+    ensure_unloaded(guest)?;
+    let left = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;
+    ensure!(left == compaction, "compaction of locked memory was {compaction} and is {left}");
+    let left = rcu_policy(guest)?;
+    ensure!(left == rcu, "RCU's thread was {rcu} and is {left}");
+    Ok(())
+}
+
+/// A stopped user space leaves the machine scheduled by BPF, and comes back.
+pub(super) fn engine_stopped(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    guest.check(&format!("pkill -STOP -x {ENGINE}"), MOMENT)?;
+    // There must be something that user space does not answer.
+    let load = guest.spawn("exec stress-ng --cpu $((2 * $(nproc))) --timeout 12s --quiet")?;
+    let degraded = wait_for_state(guest, "degraded", Duration::from_secs(5)).and_then(|()| ensure_responsive(guest));
+    let stopped = guest.wait(load, Duration::from_secs(30), |_| {});
+    guest.check(&format!("pkill -CONT -x {ENGINE}"), MOMENT)?;
+    degraded?;
+    stopped?;
+    wait_for_state(guest, "running", MOMENT)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// CPUs leave and return under load; the scheduler stays the same one. At leisure first, then quickly, since what a CPU
+/// does in its last microseconds matters: the engine must still be woken afterwards.
+pub(super) fn cpu_hotplug(guest: &mut Guest) -> Result<()> {
+    const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
+    let loaded = ensure_loaded(guest)?;
+    let load = scherzo_rig::service::start_load(guest)?;
+    guest.check(&format!("echo 0 >{CPU}; sleep 3"), MOMENT)?;
+    ensure_responsive(guest)?;
+    guest.check(&format!("echo 1 >{CPU}"), MOMENT)?;
+    ensure_responsive(guest)?;
+    for _ in 0..NR_QUICK_TURNS {
+        guest.check(&format!("echo 0 >{CPU}; sleep 0.3; echo 1 >{CPU}; sleep 0.3"), MOMENT)?;
+    }
+    wait_for_state(guest, "running", Duration::from_secs(2))?;
+    ensure_responsive(guest)?;
+    scherzo_rig::service::end_load(guest, &load)?;
+    ensure_undisturbed(guest, &loaded)
+}

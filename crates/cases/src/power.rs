@@ -1,0 +1,126 @@
+//! What the power daemons of a laptop say becomes the mode: the real UPower and power-profiles-daemon over a mocked
+//! battery.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::agreement::{Story, ensure_agreement, story};
+use scherzo_rig::guest::Guest;
+use scherzo_rig::image::SCRIPTS_DIR;
+use scherzo_rig::progress::say;
+use scherzo_rig::service::{KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, property, wait_until};
+use scherzo_rig::shell::Shell;
+
+/// Where `power.py` takes commands and answers.
+const REQUESTS: &str = "/run/scherzo-rig/supply.in";
+const ANSWERS: &str = "/run/scherzo-rig/supply.out";
+/// More than `power.py` waits for a mode; on the guest's own clock.
+const ANSWER_LIMIT_S: u32 = 30;
+/// From the moment the plug is pulled until the new mode is in effect.
+const MAX_FOLLOWING_MS: u64 = 1_000;
+
+/// Unplugged is low-power, plugged in is as before, and a choice ends with the change.
+pub(super) fn battery(guest: &mut Guest) -> Result<()> {
+    let (loaded, before) = on_mains(guest)?;
+    let unplugging_ms = follow(guest, "unplug low-power")?;
+    ensure_agreement(guest, "running", "low-power", "on-battery")?;
+    ensure!(property(guest, "OnBattery")? == "true", "OnBattery is not true");
+    let plugging_ms = follow(guest, &format!("plug {}", before.mode))?;
+    ensure_agreement(guest, "running", &before.mode, &before.reason)?;
+    say(&format!("low-power {unplugging_ms} ms after the plug was pulled, back {plugging_ms} ms after it was put in"));
+
+    call(guest, "SetMode", "s fifo")?;
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    follow(guest, "unplug low-power")?;
+    ensure_agreement(guest, "running", "low-power", "on-battery")?;
+    follow(guest, &format!("plug {}", before.mode))?;
+    ensure_agreement(guest, "running", &before.mode, &before.reason)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// A low battery counts more than a profile that was chosen.
+pub(super) fn low_battery(guest: &mut Guest) -> Result<()> {
+    let (loaded, before) = on_mains(guest)?;
+    follow(guest, "unplug low-power")?;
+    let_source_settle(guest)?;
+    set_profile(guest, "power-saver")?;
+    set_profile(guest, "balanced")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    supply(guest, "charge 15")?;
+    ensure_agreement(guest, "running", "low-power", "battery-low")?;
+    supply(guest, "charge 80")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    follow(guest, &format!("plug {}", before.mode))?;
+    ensure_agreement(guest, "running", &before.mode, &before.reason)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// What `powerprofilesctl` sets becomes the mode.
+pub(super) fn profile(guest: &mut Guest) -> Result<()> {
+    let (loaded, _) = on_mains(guest)?;
+    let_source_settle(guest)?;
+    set_profile(guest, "power-saver")?;
+    ensure_agreement(guest, "running", "low-power", "power-profile-changed")?;
+    ensure!(property(guest, "PowerProfile")? == "power-saver");
+    set_profile(guest, "balanced")?;
+    ensure_agreement(guest, "running", "interactive", "power-profile-changed")?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// What changes right after the plug counts as the power daemon's own doing.
+fn let_source_settle(guest: &mut Guest) -> Result<()> {
+    guest.check("sleep 3", MOMENT).map(drop)
+}
+
+fn set_profile(guest: &mut Guest, profile: &str) -> Result<()> {
+    guest.check(&format!("powerprofilesctl set {profile}"), MOMENT * 2).map(drop)
+}
+
+/// Loaded, plugged in, with the mode left to Scherzo; and what it says then.
+fn on_mains(guest: &mut Guest) -> Result<(KernelState, Story)> {
+    ensure_supply(guest)?;
+    let loaded = ensure_loaded(guest)?;
+    // A change of source ends what earlier cases have chosen.
+    call(guest, "SetMode", "s auto")?;
+    follow(guest, "unplug low-power")?;
+    follow(guest, "plug interactive")?;
+    Ok((loaded, story(guest)?))
+}
+
+/// Starts the mocked supply unless it is there, and waits until UPower and the service see it.
+fn ensure_supply(guest: &mut Guest) -> Result<()> {
+    if guest.run(&format!("test -p {REQUESTS}"), MOMENT)?.status == 0 {
+        return Ok(());
+    }
+    // It goes on as long as the guest does.
+    guest.spawn(&format!(
+        "exec env TMPDIR=/run umockdev-wrapper python3 {SCRIPTS_DIR}/power.py >/run/supply.log 2>&1"
+    ))?;
+    let appeared = wait_until(guest, "the mocked supply is there", Duration::from_secs(20), |shell| {
+        Ok(shell.run(&format!("test -p {REQUESTS}"), MOMENT)?.status == 0)
+    });
+    let log = guest.run("cat /run/supply.log", MOMENT)?.stdout;
+    appeared.with_context(|| format!("power.py says {log}"))?;
+    wait_until(guest, "UPower has a battery", Duration::from_secs(20), |shell| {
+        Ok(shell.check("upower --enumerate", MOMENT)?.contains("battery_BAT0"))
+    })
+}
+
+/// Changes the supply and waits for a mode; how long that took, in ms, which must not be too long.
+fn follow(guest: &mut Guest, command: &str) -> Result<u64> {
+    let took = supply(guest, command)?;
+    let took_ms: u64 = took.parse().with_context(|| format!("`{command}`: {took}"))?;
+    ensure!(took_ms <= MAX_FOLLOWING_MS, "`{command}` took {took_ms} ms");
+    Ok(took_ms)
+}
+
+fn supply(guest: &mut Guest, command: &str) -> Result<String> {
+    let ask = format!("echo '{command}' >{REQUESTS}; cat {ANSWERS}");
+    let answer = guest.run(&format!("timeout {ANSWER_LIMIT_S} sh -c \"{ask}\""), Duration::from_mins(1))?;
+    if answer.status == 0 {
+        return Ok(answer.stdout.trim().to_owned());
+    }
+    let log = guest.run("cat /run/supply.log", MOMENT)?.stdout;
+    bail!("the mocked supply did not answer `{command}` within {ANSWER_LIMIT_S} s of the guest's time. It says: {log}")
+}

@@ -1,0 +1,158 @@
+//! One measurement: a contender under a load.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Load;
+use super::contender::{Account, Contender, Own};
+use scherzo_rig::measure::{Meter, number};
+use scherzo_rig::shell::Shell;
+
+/// For a load to settle before it is measured.
+pub const WARMUP_SECONDS: u32 = 2;
+
+/// Percentiles of a latency, in µs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// The 99th.
+    pub p99: f64,
+    /// The 99.9th.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// What a scheduler cost while it was measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// CPU time of its process, part of one CPU: 0 to the number of CPUs.
+    pub cpu_share: f64,
+    /// CPU time of its process for each task that went through user space, in µs.
+    pub us_per_task: Option<f64>,
+    /// Part of the contended enqueues of not interactive tasks that user space decided, 0 to 1.
+    pub user_share: Option<f64>,
+    /// Times that a CPU went idle; Scherzo's only.
+    pub idle_entries_per_s: Option<f64>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sample {
+    /// Who.
+    pub contender: Contender,
+    /// Under what.
+    pub load: Load,
+    /// From 0.
+    pub round: u32,
+    /// From the timer to running.
+    pub timer_wake_us: Percentiles,
+    /// From the write into a pipe to its reader running.
+    pub pipe_wake_us: Percentiles,
+    /// From the timer to 200 µs of work being done.
+    pub work_done_us: Percentiles,
+    /// The load's work per second; what it counts depends on the load.
+    pub throughput: f64,
+    /// Context switches of the whole machine.
+    pub switches_per_s: f64,
+    /// Of a scheduler that has a process.
+    pub cost: Option<Cost>,
+}
+
+/// Measures once.
+pub(super) fn take(
+    shell: &mut dyn Shell,
+    meter: &Meter,
+    contender: Contender,
+    load: Load,
+    round: u32,
+) -> Result<Sample> {
+    let charge = contender.charge(shell)?;
+    let before = contender.account(shell)?;
+    let options = format!("{} {} --warmup {WARMUP_SECONDS} --seed {}", load.options(), contender.options(), round + 1);
+    let probe = meter.probe(shell, &options)?;
+    let after = contender.account(shell)?;
+    contender.ensure_in_charge(shell, &charge)?;
+    Ok(Sample {
+        contender,
+        load,
+        round,
+        timer_wake_us: percentiles(&probe, "timer_wake_us")?,
+        pipe_wake_us: percentiles(&probe, "pipe_wake_us")?,
+        work_done_us: percentiles(&probe, "work_done_us")?,
+        throughput: number(&probe, "/throughput")?,
+        switches_per_s: number(&probe, "/nr_switches_per_s")?,
+        cost: before.zip(after).map(|(before, after)| cost(&before, &after)),
+    })
+}
+
+fn percentiles(probe: &Value, name: &str) -> Result<Percentiles> {
+    let distribution = probe.get(name).with_context(|| format!("scherzo-bench says no {name}"))?;
+    Ok(Percentiles {
+        p50: number(distribution, "/p50")?,
+        p99: number(distribution, "/p99")?,
+        p999: number(distribution, "/p999")?,
+        max: number(distribution, "/max")?,
+    })
+}
+
+fn cost(before: &Account, after: &Account) -> Cost {
+    let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
+    let passed_ns = after.at_ns.saturating_sub(before.at_ns);
+    let own = before.own.zip(after.own).map(|(before, after)| Own {
+        nr_contended: after.nr_contended.saturating_sub(before.nr_contended),
+        nr_handed: after.nr_handed.saturating_sub(before.nr_handed),
+        nr_idle_entries: after.nr_idle_entries.saturating_sub(before.nr_idle_entries),
+    });
+    Cost {
+        cpu_share: ratio(cpu_ns, passed_ns).unwrap_or(0.0),
+        us_per_task: ratio(cpu_ns / 1e3, after.nr_user.saturating_sub(before.nr_user)),
+        user_share: own.and_then(|own| ratio(own.nr_handed as f64, own.nr_contended)),
+        idle_entries_per_s: own.and_then(|own| ratio(own.nr_idle_entries as f64 * 1e9, passed_ns)),
+    }
+}
+
+fn ratio(part: f64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part / whole as f64)
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { contender, load, timer_wake_us, throughput, .. } = self;
+        let Percentiles { p50, p99, p999, .. } = timer_wake_us;
+        write!(f, "{contender} under {load}: timer {p50:.0}/{p99:.0}/{p999:.0} µs, throughput {throughput:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cost_is_what_came_in_between() {
+        let account = |at_ns, cpu_ns, nr_user, nr_contended, nr_handed| Account {
+            at_ns,
+            cpu_ns,
+            nr_user,
+            own: Some(Own { nr_contended, nr_handed, nr_idle_entries: nr_user }),
+        };
+        let cost = cost(&account(1_000_000, 50_000, 10, 100, 90), &account(3_000_000, 150_000, 60, 200, 185));
+        let expected = Cost {
+            cpu_share: 0.05,
+            us_per_task: Some(2.0),
+            user_share: Some(0.95),
+            idle_entries_per_s: Some(25_000.0),
+        };
+        assert_eq!(cost, expected);
+    }
+
+    #[test]
+    fn nothing_done_has_no_price() {
+        let account = Account { at_ns: 5, cpu_ns: 7, ..Account::default() };
+        assert_eq!(super::cost(&account, &account), Cost::default());
+    }
+}

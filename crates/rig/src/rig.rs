@@ -1,0 +1,135 @@
+//! Everything prepared: from here a guest is one call away.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use tempfile::TempDir;
+
+use crate::build::Workspace;
+use crate::cache::Cache;
+use crate::guest::Guest;
+use crate::image::{self, RigFiles};
+use crate::kernels::{self, Kernel, Role};
+use crate::progress::{say, step};
+use crate::qemu::{self, Accel, Boot, Machine};
+use crate::roots::{self, Root, System};
+
+const AGENT: &str = "scherzo-guest-agent";
+
+/// Both roots, the guest's disk, its kernels, and the agent.
+#[derive(Debug)]
+pub struct Rig {
+    cache: Cache,
+    build_root: Root,
+    guest_root: Root,
+    kernels: Vec<Kernel>,
+    disk: PathBuf,
+    checkout: PathBuf,
+    scratch: TempDir,
+}
+
+impl Rig {
+    /// Makes what is not in the cache yet: the two roots side by side, then the disk.
+    pub fn prepare(checkout: &Path) -> Result<Self> {
+        Self::prepare_with(checkout, System::Small)
+    }
+
+    /// The same with a certain guest.
+    pub fn prepare_with(checkout: &Path, system: System) -> Result<Self> {
+        let cache = Cache::open()?;
+        let (build_root, guest_root) = thread::scope(|scope| {
+            let guest = scope.spawn(|| roots::guest_root(&cache, system));
+            let build = roots::build_root(&cache);
+            let guest = guest.join().unwrap_or_else(|_| Err(anyhow!("making the guest root panicked")));
+            Ok::<_, anyhow::Error>((build?, guest?))
+        })?;
+        let kernels = kernels::installed(&guest_root)?;
+        let disk = image::root_disk(&cache, &build_root, &guest_root, system)?;
+        let scratch = tempfile::Builder::new().prefix("scherzo-").tempdir()?;
+        let rig = Self { cache, build_root, guest_root, kernels, disk, checkout: checkout.to_owned(), scratch };
+        rig.workspace()?.build(&["scherzo-rig"], &[AGENT], rig.scratch.path())?;
+        Ok(rig)
+    }
+
+    /// The checkout, to be compiled inside the build root.
+    pub fn workspace(&self) -> Result<Workspace<'_>> {
+        Workspace::open(&self.cache, &self.build_root, &self.checkout)
+    }
+
+    /// Where finished work is kept.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The root that compiles.
+    #[must_use]
+    pub fn build_root(&self) -> &Root {
+        &self.build_root
+    }
+
+    /// All kernels that the guest has.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// The kernel for a role.
+    pub fn kernel(&self, role: Role) -> Result<&Kernel> {
+        let found = self.kernels.iter().find(|kernel| kernel.role == role);
+        found.with_context(|| format!("the archive offers no kernel for the role \"{role}\""))
+    }
+
+    /// The kernel whose release starts so.
+    pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&Kernel> {
+        let found = self.kernels.iter().find(|kernel| kernel.release.starts_with(prefix));
+        let all = || self.kernels.iter().map(|kernel| kernel.release.as_str()).collect::<Vec<_>>().join(", ");
+        found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
+    }
+
+    /// A disk with the rig's own files and a tree laid out as installed.
+    pub fn payload(&self, tree: &Path) -> Result<PathBuf> {
+        let files = RigFiles {
+            agent: self.scratch.path().join(AGENT),
+            foreign_scheduler: image::foreign_scheduler(&self.cache, &self.build_root)?,
+        };
+        let path = self.scratch.path().join("payload.img");
+        image::payload_disk(&self.build_root, &files, tree, &path)?;
+        Ok(path)
+    }
+
+    /// Boots a kernel with a payload disk.
+    pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
+        let accel = self.accel(kernel)?;
+        let boot = Boot { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
+        let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
+        let attempt = || step(&what, || Guest::boot(&self.build_root, accel, machine, &boot));
+        // Emulated kernels now and then hang before their first process: nothing of ours has run by then.
+        attempt().or_else(|error| {
+            say(&format!("trying once more, since {error:#}"));
+            attempt()
+        })
+    }
+
+    /// How guests run on this machine; found out by booting a tiny one if it is not known yet.
+    pub fn accel(&self, kernel: &Kernel) -> Result<Accel> {
+        qemu::choose_accel(&self.cache, &self.build_root, &self.bare_boot(kernel)?)
+    }
+
+    fn bare_boot(&self, kernel: &Kernel) -> Result<Boot> {
+        Ok(Boot {
+            kernel: kernel.image(&self.guest_root),
+            initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
+            disk: Some(self.disk.clone()),
+            payload: None,
+        })
+    }
+}
+
+/// A line for each kernel that is there.
+pub fn announce(rig: &Rig) {
+    for Kernel { role, release } in rig.kernels() {
+        say(&format!("kernel for \"{role}\": {release}"));
+    }
+}
