@@ -6,6 +6,7 @@ mod deny;
 mod docs;
 mod guest;
 mod install;
+mod lint;
 mod package;
 mod po;
 mod screenshots;

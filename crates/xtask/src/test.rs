@@ -13,13 +13,13 @@ use scherzo_packaging::{self as packaging, Format, Maker};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
 use scherzo_rig::harness::{self, Score};
-use scherzo_rig::progress::{say, step};
+use scherzo_rig::progress::say;
 use scherzo_rig::rig::{Rig, announce};
 use scherzo_rig::roots::System;
-use scherzo_rig::{product, roots, translations};
+use scherzo_rig::{product, roots};
 use scherzo_scenarios::{self as scenarios, Desktops};
 
-use crate::{deny, docs};
+use crate::{deny, lint};
 
 /// Inputs of each kind that the fuzz tests try in the long run.
 const NR_LONG_FUZZ_CASES: &str = "1000000";
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Also what takes long: soaks, hundreds of loads and kills
     #[arg(long)]
     long: bool,
-    /// Only scenarios and guest cases whose "group/name" contains this
+    /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -85,7 +85,7 @@ fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score>
     let (unit_targets, bus_targets) = integration_tests(checkout)?;
     let mut score = Score::default();
     if options.wants(Part::Lint) {
-        score = score.plus(lint(cache, &workspace));
+        score = score.plus(lint::run(cache, &workspace, &options.only));
     }
     if options.wants(Part::Unit) {
         let mut arguments = vec!["--lib", "--bins"];
@@ -107,31 +107,6 @@ fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score>
         score = score.plus(packages(cache, checkout, options)?);
     }
     Ok(score)
-}
-
-fn lint(cache: &Cache, workspace: &Workspace<'_>) -> Score {
-    let mut score = Score::default();
-    let checks: [(&str, &[&str]); 2] = [
-        ("formatting", &["fmt", "--all", "--check"]),
-        ("lints", &["clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    ];
-    for (name, arguments) in checks {
-        let started = Instant::now();
-        score.note(name, started, &step(&format!("checking {name}"), || cargo(workspace, arguments)));
-    }
-    let started = Instant::now();
-    let check = || translations::check(cache, workspace.build_root(), workspace.checkout());
-    score.note("translations", started, &step("checking translations", check));
-    let started = Instant::now();
-    score.note("generated documentation and licences", started, &docs::check(workspace.checkout()));
-    score
-}
-
-fn cargo(workspace: &Workspace<'_>, arguments: &[&str]) -> Result<()> {
-    let _lock = workspace.lock()?;
-    let status = workspace.cargo(arguments)?.status()?;
-    ensure!(status.success(), "cargo {} ended with {status}", arguments.join(" "));
-    Ok(())
 }
 
 /// Names of integration tests: those that need no bus, and those that do.
