@@ -27,6 +27,7 @@ const BUILD_PACKAGES: &[&str] = &[
     "busybox-static",
     "ca-certificates",
     "clang-19",
+    "codespell",
     "cpio",
     "dbus-bin",
     "dbus-daemon",

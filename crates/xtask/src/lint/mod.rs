@@ -6,6 +6,7 @@ mod functions;
 mod measures;
 mod modules;
 mod sources;
+mod spelling;
 
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, only: &str) -> Score
         ("lints", &|| cargo(workspace, CLIPPY)),
         ("sizes of files and functions", &|| measures::check(checkout)),
         ("cycles", &|| dependencies::check(checkout)),
+        ("spelling", &|| spelling::check(workspace.build_root(), checkout)),
         ("translations", &|| translations::check(cache, workspace.build_root(), checkout)),
         ("generated documentation and licences", &|| docs::check(checkout)),
     ];
