@@ -84,7 +84,8 @@ pub fn update(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the template is not what the sources say, or a language lacks a message.
+/// Fails if the template is not what the sources say, or a translation is wrong: placeholders, plurals, and the marks of
+/// keys (`_`). What is not translated yet is printed by [`print_missing`]; it is shown in English.
 pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     let gathered = Gathered::from(cache, build_root, checkout)?;
     for (file, expected) in [(TEMPLATE, &gathered.template), (FILE_LIST, &gathered.files)] {
@@ -93,15 +94,61 @@ pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
         ensure!(difference.is_none(), "{file} is stale: run `cargo xtask po` ({})", difference.unwrap_or_default());
     }
     for language in languages(checkout)? {
-        // The first looks at placeholders, plurals and the header, the second for what is missing or fuzzy.
-        let complete = format!(
-            "cd /source/po; msgfmt --check --output-file=/dev/null {language}.po; msgcmp {language}.po scherzo.pot"
-        );
+        let check = format!("msgfmt --check --check-accelerators=_ --output-file=/dev/null /source/po/{language}.po");
         build_root
-            .shell(&[source(checkout)], &complete)
-            .with_context(|| format!("po/{language}.po is not complete: run `cargo xtask po`, then translate"))?;
+            .shell(&[source(checkout)], &check)
+            .with_context(|| format!("something in po/{language}.po is not as in the template"))?;
+    }
+    print_missing(build_root, checkout)
+}
+
+/// Prints how many messages each language lacks.
+pub fn print_missing(build_root: &Root, checkout: &Path) -> Result<()> {
+    for (language, nr_missing) in missing(build_root, checkout)? {
+        println!(
+            "{language}: {}",
+            if nr_missing == 0 { "complete".into() } else { format!("{nr_missing} not translated") }
+        );
     }
     Ok(())
+}
+
+/// Fails if a language lacks a message.
+pub fn check_complete(build_root: &Root, checkout: &Path) -> Result<()> {
+    let mut missing = missing(build_root, checkout)?;
+    missing.retain(|(_, nr_missing)| *nr_missing > 0);
+    let lacking: Vec<_> = missing.iter().map(|(language, nr_missing)| format!("{language} ({nr_missing})")).collect();
+    ensure!(
+        lacking.is_empty(),
+        "messages are not translated: {}; run `cargo xtask po`, then translate",
+        lacking.join(", ")
+    );
+    Ok(())
+}
+
+/// Each language with the number of messages that it lacks: those that are not there, and those that wait for review.
+fn missing(build_root: &Root, checkout: &Path) -> Result<Vec<(String, usize)>> {
+    let count = |language: String| {
+        let merge =
+            format!("msgmerge --quiet --no-fuzzy-matching --output-file=/tmp/merged.po {language}.po scherzo.pot");
+        let script = format!(
+            "cd /source/po; export LC_ALL=C; {merge}; msgfmt --statistics --output-file=/dev/null /tmp/merged.po 2>&1"
+        );
+        let statistics = build_root.output(&[source(checkout)], &script)?;
+        let nr_missing = nr_missing(&statistics).with_context(|| format!("msgfmt says {statistics:?}"))?;
+        Ok((language, nr_missing))
+    };
+    languages(checkout)?.into_iter().map(count).collect()
+}
+
+/// `12 translated messages, 1 fuzzy translation, 3 untranslated messages.`: what is not translated.
+fn nr_missing(statistics: &str) -> Option<usize> {
+    let mut nr_missing = 0;
+    for part in statistics.trim_end().strip_suffix('.')?.split(", ") {
+        let (number, what) = part.split_once(' ')?;
+        nr_missing += if what.starts_with("translated") { 0 } else { number.parse::<usize>().ok()? };
+    }
+    Some(nr_missing)
 }
 
 /// What the languages add to an installation, for [`scherzo_install::items`].
@@ -258,5 +305,12 @@ mod tests {
         fs::write(dir.path().join("data/a.desktop"), "Name=A\n").unwrap();
         assert_eq!(files(dir.path()).unwrap(), ["crates/one/src/main.rs", "data/a.desktop"]);
         assert_eq!(crate_of("crates/one/src/main.rs"), Some("crates/one"));
+    }
+
+    #[test]
+    fn what_is_fuzzy_or_not_there_is_missing() {
+        assert_eq!(nr_missing("12 translated messages, 1 fuzzy translation, 3 untranslated messages.\n"), Some(4));
+        assert_eq!(nr_missing("444 translated messages.\n"), Some(0));
+        assert_eq!(nr_missing("msgfmt: error"), None);
     }
 }

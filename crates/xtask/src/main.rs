@@ -9,6 +9,7 @@ mod install;
 mod lint;
 mod package;
 mod po;
+mod release_check;
 mod screenshots;
 mod test;
 
@@ -33,6 +34,8 @@ enum Task {
     Test(test::Options),
     /// Gather messages for translation, and bring the languages up to date
     Po(po::Options),
+    /// Fail unless a release can be made: every language is complete
+    ReleaseCheck,
     /// Write the pages and tables of the documentation that are made out of what they describe
     Docs(docs::Options),
     /// Boot a guest and run a command in it
@@ -69,6 +72,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Demo(options) => demo::run(&checkout()?, &options),
         Task::Test(options) => test::run(&checkout()?, &options),
         Task::Po(options) => po::run(&checkout()?, &options),
+        Task::ReleaseCheck => release_check::run(&checkout()?),
         Task::Docs(options) => docs::run(&checkout()?, &options),
         Task::Guest(options) => guest::run(&checkout()?, &options),
         Task::Bench(options) => bench::run(&checkout()?, &options),

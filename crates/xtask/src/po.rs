@@ -10,7 +10,7 @@ use scherzo_rig::{roots, translations};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Change nothing; fail if the template is stale or a language is not complete
+    /// Change nothing; fail if the template is stale or a translation is wrong
     #[arg(long)]
     check: bool,
 }
@@ -22,6 +22,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
         translations::check(&cache, &build_root, checkout)?;
     } else {
         translations::update(&cache, &build_root, checkout)?;
+        translations::print_missing(&build_root, checkout)?;
     }
     Ok(ExitCode::SUCCESS)
 }
