@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Load;
+use super::Workload;
 use crate::peer::RUSTLAND;
 use scherzo_rig::service::{
     self, ENGINE, KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, wait_for_calm,
@@ -77,11 +77,11 @@ impl Contender {
 
     /// Whether it is measured under this load.
     #[must_use]
-    pub fn takes_part(self, load: Load) -> bool {
+    pub fn takes_part(self, load: Workload) -> bool {
         match self {
-            Self::LowPower => matches!(load, Load::Idle | Load::Half),
+            Self::LowPower => matches!(load, Workload::Idle | Workload::Half),
             // Where several tasks share a CPU.
-            Self::PlainFloor => matches!(load, Load::Hog2 | Load::Fork),
+            Self::PlainFloor => matches!(load, Workload::Hog2 | Workload::Fork),
             _ => true,
         }
     }

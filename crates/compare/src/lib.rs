@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use contender::Contender;
-use sample::Sample;
+use sample::Measurement;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
@@ -26,7 +26,7 @@ use scherzo_rig::shell::Shell;
 /// What keeps the machine busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Load {
+pub enum Workload {
     /// Nothing.
     Idle,
     /// One CPU hog per CPU.
@@ -43,7 +43,7 @@ pub enum Load {
     Half,
 }
 
-impl Load {
+impl Workload {
     /// Every load, in the order in which they are measured.
     pub const ALL: [Self; 7] = [Self::Idle, Self::Hog1, Self::Hog2, Self::Fork, Self::Pipe, Self::Audio, Self::Half];
 
@@ -72,7 +72,7 @@ impl Load {
     }
 }
 
-impl fmt::Display for Load {
+impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Idle => "idle",
@@ -88,9 +88,9 @@ impl fmt::Display for Load {
 
 /// What is measured, and how often.
 #[derive(Debug, Clone, Serialize)]
-pub struct Plan {
+pub struct ComparisonPlan {
     /// Under which loads.
-    pub loads: Vec<Load>,
+    pub loads: Vec<Workload>,
     /// Who is measured.
     pub contenders: Vec<Contender>,
     /// How often each.
@@ -99,7 +99,7 @@ pub struct Plan {
     pub seconds: u32,
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Seconds of the guest's time that the measurements take.
     #[must_use]
     pub fn guest_seconds(&self) -> u32 {
@@ -117,7 +117,7 @@ impl Plan {
 }
 
 /// Measures everything planned. `name` says in the progress which comparison this is.
-pub fn run(shell: &mut dyn Shell, plan: &Plan, name: &str) -> Result<Vec<Sample>> {
+pub fn run(shell: &mut dyn Shell, plan: &ComparisonPlan, name: &str) -> Result<Vec<Measurement>> {
     let meter = Meter::calibrate(shell, plan.seconds)?;
     let mut samples = Vec::new();
     for round in 0..plan.nr_rounds {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn everyone_is_first_in_turn() {
         let contenders = vec![Contender::Default, Contender::Scherzo, Contender::Floor];
-        let plan = Plan { loads: vec![Load::Idle], contenders, nr_rounds: 3, seconds: 10 };
+        let plan = ComparisonPlan { loads: vec![Workload::Idle], contenders, nr_rounds: 3, seconds: 10 };
         let order = |round| plan.order(round).collect::<Vec<_>>();
         assert_eq!(order(0), [Contender::Default, Contender::Scherzo, Contender::Floor]);
         assert_eq!(order(1), [Contender::Scherzo, Contender::Floor, Contender::Default]);

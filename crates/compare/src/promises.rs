@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::Load;
+use super::Workload;
 use super::contender::Contender;
-use super::sample::Sample;
+use super::sample::Measurement;
 use super::summary::{Figure, Spread, spread};
 
 /// A promise: a figure of Scherzo's under some loads, as a multiple of somebody else's.
@@ -13,7 +13,7 @@ struct Promise {
     /// In which mode.
     of: Contender,
     figure: Figure,
-    loads: &'static [Load],
+    loads: &'static [Workload],
     limit: Limit,
 }
 
@@ -35,10 +35,10 @@ enum Limit {
 const RESOLUTION: f64 = 0.15;
 
 const OURS: Contender = Contender::Scherzo;
-const BUSY: &[Load] = &[Load::Hog1, Load::Hog2, Load::Fork];
-const ALL_BUSY: &[Load] = &[Load::Hog1, Load::Hog2, Load::Fork, Load::Pipe];
-const IDLE: &[Load] = &[Load::Idle];
-const HALF: &[Load] = &[Load::Half];
+const BUSY: &[Workload] = &[Workload::Hog1, Workload::Hog2, Workload::Fork];
+const ALL_BUSY: &[Workload] = &[Workload::Hog1, Workload::Hog2, Workload::Fork, Workload::Pipe];
+const IDLE: &[Workload] = &[Workload::Idle];
+const HALF: &[Workload] = &[Workload::Half];
 const AS_PROMPT: Limit = Limit::AtMost(1.15, Contender::Floor);
 const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Rustland);
 
@@ -56,7 +56,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         of: OURS,
         figure: Figure::Throughput,
-        loads: &[Load::Pipe],
+        loads: &[Workload::Pipe],
         limit: Limit::AtLeast(2.0, Contender::Rustland),
     },
     Promise { of: OURS, figure: Figure::CpuPercent, loads: ALL_BUSY, limit: A_THIRD },
@@ -64,24 +64,24 @@ const PROMISES: &[Promise] = &[
     Promise {
         of: OURS,
         figure: Figure::UserPercent,
-        loads: &[Load::Hog1, Load::Hog2],
+        loads: &[Workload::Hog1, Workload::Hog2],
         limit: Limit::AtLeastItself(90.0),
     },
-    Promise { of: OURS, figure: Figure::TimerMax, loads: &[Load::Audio], limit: Limit::AtMostItself(2_000.0) },
+    Promise { of: OURS, figure: Figure::TimerMax, loads: &[Workload::Audio], limit: Limit::AtMostItself(2_000.0) },
     Promise { of: Contender::LowPower, figure: Figure::IdleEntries, loads: HALF, limit: Limit::AtMost(0.6, OURS) },
     Promise { of: Contender::LowPower, figure: Figure::TimerP99, loads: HALF, limit: Limit::AtMost(2.0, OURS) },
 ];
 
 /// A promise held against figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct PromiseResult {
     /// Whether it is kept.
     pub is_met: bool,
     /// With the figures.
     pub text: String,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for PromiseResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", if self.is_met { "met" } else { "NOT MET" }, self.text)
     }
@@ -89,12 +89,12 @@ impl fmt::Display for Verdict {
 
 /// Every promise that the samples say something about.
 #[must_use]
-pub fn verdicts(samples: &[Sample]) -> Vec<Verdict> {
+pub fn results(samples: &[Measurement]) -> Vec<PromiseResult> {
     let pairs = PROMISES.iter().flat_map(|promise| promise.loads.iter().map(move |&load| (promise, load)));
-    pairs.filter_map(|(promise, load)| judge(samples, promise, load)).collect()
+    pairs.filter_map(|(promise, load)| check(samples, promise, load)).collect()
 }
 
-fn judge(samples: &[Sample], promise: &Promise, load: Load) -> Option<Verdict> {
+fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<PromiseResult> {
     let of = |contender| spread(samples, contender, load, promise.figure);
     let ours = of(promise.of)?;
     let figure = promise.figure.name();
@@ -109,7 +109,7 @@ fn judge(samples: &[Sample], promise: &Promise, load: Load) -> Option<Verdict> {
             number(median),
             number(theirs.median)
         );
-        Verdict { is_met, text }
+        PromiseResult { is_met, text }
     };
     match promise.limit {
         Limit::AtMost(limit, other) => {
@@ -126,11 +126,11 @@ fn judge(samples: &[Sample], promise: &Promise, load: Load) -> Option<Verdict> {
             let bound = format!("at most {} more", number(slack));
             Some(tell(ours.median <= theirs.median + slack, ratio, &theirs, Contender::Default, &bound))
         }
-        Limit::AtLeastItself(limit) => Some(Verdict {
+        Limit::AtLeastItself(limit) => Some(PromiseResult {
             is_met: ours.min >= limit,
             text: format!("{load}: {figure} is {} at the least; at least {limit:.0}", number(ours.min)),
         }),
-        Limit::AtMostItself(limit) => Some(Verdict {
+        Limit::AtMostItself(limit) => Some(PromiseResult {
             is_met: ours.max <= limit,
             text: format!("{load}: {figure} is {} at the most; at most {limit:.0}", number(ours.max)),
         }),
@@ -151,8 +151,8 @@ mod tests {
     use super::super::summary::tests::sample;
     use super::*;
 
-    fn verdict(samples: &[Sample], part: &str) -> Verdict {
-        let mut found = verdicts(samples).into_iter().filter(|verdict| verdict.text.contains(part));
+    fn result(samples: &[Measurement], part: &str) -> PromiseResult {
+        let mut found = results(samples).into_iter().filter(|result| result.text.contains(part));
         found.next().unwrap_or_else(|| panic!("nothing is said about {part}"))
     }
 
@@ -160,56 +160,56 @@ mod tests {
     fn prompt_is_within_fifteen_percent_of_the_floor() {
         let samples = |ours| {
             [
-                sample(Contender::Floor, Load::Hog1, 0, 1_000.0, 1.0),
-                sample(Contender::Scherzo, Load::Hog1, 0, ours, 1.0),
+                sample(Contender::Floor, Workload::Hog1, 0, 1_000.0, 1.0),
+                sample(Contender::Scherzo, Workload::Hog1, 0, ours, 1.0),
             ]
         };
-        assert!(verdict(&samples(1_140.0), "hog1: timer p99 ").is_met);
-        let missed = verdict(&samples(1_160.0), "hog1: timer p99 ");
+        assert!(result(&samples(1_140.0), "hog1: timer p99 ").is_met);
+        let missed = result(&samples(1_160.0), "hog1: timer p99 ");
         assert_eq!(
             missed.to_string(),
             "NOT MET: hog1: timer p99 1160 is 1.16 of 1000, that of floor (real time); at most 1.15"
         );
-        assert!(verdict(&samples(1_160.0), "hog1: done p99").is_met);
+        assert!(result(&samples(1_160.0), "hog1: done p99").is_met);
     }
 
     #[test]
     fn throughput_is_held_against_the_default_and_the_peer() {
         let samples = [
-            sample(Contender::Default, Load::Fork, 0, 1.0, 100.0),
-            sample(Contender::Scherzo, Load::Fork, 0, 1.0, 96.0),
-            sample(Contender::Rustland, Load::Pipe, 0, 3.0, 10.0),
-            sample(Contender::Scherzo, Load::Pipe, 0, 1.0, 21.0),
+            sample(Contender::Default, Workload::Fork, 0, 1.0, 100.0),
+            sample(Contender::Scherzo, Workload::Fork, 0, 1.0, 96.0),
+            sample(Contender::Rustland, Workload::Pipe, 0, 3.0, 10.0),
+            sample(Contender::Scherzo, Workload::Pipe, 0, 1.0, 21.0),
         ];
-        assert!(!verdict(&samples, "fork: throughput").is_met);
-        assert!(verdict(&samples, "pipe: throughput").is_met);
-        assert!(verdict(&samples, "pipe: CPU %").is_met);
+        assert!(!result(&samples, "fork: throughput").is_met);
+        assert!(result(&samples, "pipe: throughput").is_met);
+        assert!(result(&samples, "pipe: CPU %").is_met);
     }
 
     #[test]
     fn an_idle_machine_may_differ_by_the_spread() {
-        let idle = |contender, round, us| sample(contender, Load::Idle, round, us, 0.0);
+        let idle = |contender, round, us| sample(contender, Workload::Idle, round, us, 0.0);
         let mut samples = vec![
             idle(Contender::Default, 0, 90.0),
             idle(Contender::Default, 1, 110.0),
             idle(Contender::Scherzo, 0, 114.0),
         ];
-        assert!(verdict(&samples, "idle: timer p50").is_met);
+        assert!(result(&samples, "idle: timer p50").is_met);
         samples[2] = idle(Contender::Scherzo, 0, 116.0);
-        assert!(!verdict(&samples, "idle: timer p50").is_met);
+        assert!(!result(&samples, "idle: timer p50").is_met);
     }
 
     #[test]
     fn low_power_is_held_against_interactive() {
-        let half = |contender, idle_entries| sample(contender, Load::Half, 0, 100.0, idle_entries);
+        let half = |contender, idle_entries| sample(contender, Workload::Half, 0, 100.0, idle_entries);
         let samples = [half(Contender::Scherzo, 1_000.0), half(Contender::LowPower, 590.0)];
-        assert!(verdict(&samples, "half: idle entries/s").is_met);
+        assert!(result(&samples, "half: idle entries/s").is_met);
         let samples = [half(Contender::Scherzo, 1_000.0), half(Contender::LowPower, 610.0)];
-        assert!(!verdict(&samples, "half: idle entries/s").is_met);
+        assert!(!result(&samples, "half: idle entries/s").is_met);
     }
 
     #[test]
-    fn what_was_not_measured_is_not_judged() {
-        assert_eq!(verdicts(&[sample(Contender::Default, Load::Hog1, 0, 1.0, 1.0)]), []);
+    fn what_was_not_measured_is_not_checked() {
+        assert_eq!(results(&[sample(Contender::Default, Workload::Hog1, 0, 1.0, 1.0)]), []);
     }
 }

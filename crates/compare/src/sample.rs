@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Load;
+use super::Workload;
 use super::contender::{Account, Contender, Own};
 use scherzo_rig::measure::{Meter, number};
 use scherzo_rig::shell::Shell;
@@ -42,11 +42,11 @@ pub struct Cost {
 
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Sample {
+pub struct Measurement {
     /// Who.
     pub contender: Contender,
     /// Under what.
-    pub load: Load,
+    pub load: Workload,
     /// From 0.
     pub round: u32,
     /// From the timer to running.
@@ -68,16 +68,16 @@ pub(super) fn take(
     shell: &mut dyn Shell,
     meter: &Meter,
     contender: Contender,
-    load: Load,
+    load: Workload,
     round: u32,
-) -> Result<Sample> {
+) -> Result<Measurement> {
     let charge = contender.charge(shell)?;
     let before = contender.account(shell)?;
     let options = format!("{} {} --warmup {WARMUP_SECONDS} --seed {}", load.options(), contender.options(), round + 1);
     let probe = meter.probe(shell, &options)?;
     let after = contender.account(shell)?;
     contender.ensure_in_charge(shell, &charge)?;
-    Ok(Sample {
+    Ok(Measurement {
         contender,
         load,
         round,
@@ -120,7 +120,7 @@ fn ratio(part: f64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part / whole as f64)
 }
 
-impl fmt::Display for Sample {
+impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { contender, load, timer_wake_us, throughput, .. } = self;
         let Percentiles { p50, p99, p999, .. } = timer_wake_us;

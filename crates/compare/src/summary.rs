@@ -1,8 +1,8 @@
 //! Medians over the rounds, with their spread.
 
-use super::Load;
+use super::Workload;
 use super::contender::Contender;
-use super::sample::Sample;
+use super::sample::Measurement;
 
 /// One of the figures of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Figure {
 
     /// Its value in a sample; `None` where it means nothing.
     #[must_use]
-    pub fn of(self, sample: &Sample) -> Option<f64> {
-        let Sample { timer_wake_us, pipe_wake_us, work_done_us, cost, .. } = sample;
-        let is_audio = sample.load == Load::Audio;
+    pub fn of(self, sample: &Measurement) -> Option<f64> {
+        let Measurement { timer_wake_us, pipe_wake_us, work_done_us, cost, .. } = sample;
+        let is_audio = sample.load == Workload::Audio;
         match self {
             Self::TimerP50 => Some(timer_wake_us.p50),
             Self::TimerP99 => Some(timer_wake_us.p99),
@@ -91,7 +91,7 @@ impl Figure {
             Self::PipeP99 => (!is_audio).then_some(pipe_wake_us.p99),
             Self::PipeP999 => (!is_audio).then_some(pipe_wake_us.p999),
             Self::DoneP99 => Some(work_done_us.p99),
-            Self::Throughput => (sample.load != Load::Idle).then_some(sample.throughput),
+            Self::Throughput => (sample.load != Workload::Idle).then_some(sample.throughput),
             Self::Switches => Some(sample.switches_per_s),
             Self::CpuPercent => cost.map(|cost| 100.0 * cost.cpu_share),
             Self::CpuPerTask => cost.and_then(|cost| cost.us_per_task),
@@ -130,7 +130,7 @@ impl Spread {
 
 /// A figure of a contender under a load, if it was measured.
 #[must_use]
-pub fn spread(samples: &[Sample], contender: Contender, load: Load, figure: Figure) -> Option<Spread> {
+pub fn spread(samples: &[Measurement], contender: Contender, load: Workload, figure: Figure) -> Option<Spread> {
     let of_these = samples.iter().filter(|sample| sample.contender == contender && sample.load == load);
     Spread::of(of_these.filter_map(|sample| figure.of(sample)).collect())
 }
@@ -141,7 +141,13 @@ pub(super) mod tests {
     use super::*;
 
     /// A sample in which every latency is `us`.
-    pub(in super::super) fn sample(contender: Contender, load: Load, round: u32, us: f64, throughput: f64) -> Sample {
+    pub(in super::super) fn sample(
+        contender: Contender,
+        load: Workload,
+        round: u32,
+        us: f64,
+        throughput: f64,
+    ) -> Measurement {
         let percentiles = Percentiles { p50: us, p99: us, p999: us, max: us };
         let has_process = !matches!(contender, Contender::Default | Contender::Floor | Contender::PlainFloor);
         let cost = Cost {
@@ -150,7 +156,7 @@ pub(super) mod tests {
             user_share: Some(0.95),
             idle_entries_per_s: Some(throughput),
         };
-        Sample {
+        Measurement {
             contender,
             load,
             round,
@@ -175,14 +181,14 @@ pub(super) mod tests {
     #[test]
     fn only_matching_samples_count() {
         let samples = [
-            sample(Contender::Default, Load::Hog1, 0, 10.0, 1.0),
-            sample(Contender::Default, Load::Hog1, 1, 30.0, 1.0),
-            sample(Contender::Scherzo, Load::Hog1, 0, 50.0, 1.0),
-            sample(Contender::Default, Load::Fork, 0, 70.0, 1.0),
+            sample(Contender::Default, Workload::Hog1, 0, 10.0, 1.0),
+            sample(Contender::Default, Workload::Hog1, 1, 30.0, 1.0),
+            sample(Contender::Scherzo, Workload::Hog1, 0, 50.0, 1.0),
+            sample(Contender::Default, Workload::Fork, 0, 70.0, 1.0),
         ];
         let of = |contender, load, figure| spread(&samples, contender, load, figure).map(|spread| spread.median);
-        assert_eq!(of(Contender::Default, Load::Hog1, Figure::TimerP99), Some(20.0));
-        assert_eq!(of(Contender::Default, Load::Hog1, Figure::CpuPercent), None);
-        assert_eq!(of(Contender::Floor, Load::Hog1, Figure::TimerP99), None);
+        assert_eq!(of(Contender::Default, Workload::Hog1, Figure::TimerP99), Some(20.0));
+        assert_eq!(of(Contender::Default, Workload::Hog1, Figure::CpuPercent), None);
+        assert_eq!(of(Contender::Floor, Workload::Hog1, Figure::TimerP99), None);
     }
 }

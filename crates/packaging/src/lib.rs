@@ -38,7 +38,7 @@ const NOT_SOURCES: &[&str] = &[".git", ".ci", "target", "vendor"];
 
 /// A kind of package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum PackageFormat {
     /// Debian, Ubuntu.
     Deb,
     /// Fedora.
@@ -47,7 +47,7 @@ pub enum Format {
     Arch,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for PackageFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Deb => "deb",
@@ -83,12 +83,12 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes the packages of one format, and puts them into `to`. `revision` is what distributions count beside the version.
-    pub fn make(&self, format: Format, revision: u32, to: &Path) -> Result<()> {
+    pub fn make(&self, format: PackageFormat, revision: u32, to: &Path) -> Result<()> {
         fs::create_dir_all(to)?;
         let script = match format {
-            Format::Deb => include_str!("../scripts/deb.sh"),
-            Format::Rpm => include_str!("../scripts/rpm.sh"),
-            Format::Arch => include_str!("../scripts/arch.sh"),
+            PackageFormat::Deb => include_str!("../scripts/deb.sh"),
+            PackageFormat::Rpm => include_str!("../scripts/rpm.sh"),
+            PackageFormat::Arch => include_str!("../scripts/arch.sh"),
         };
         let environment = [("REVISION", revision.to_string())];
         let what = format!("making {format} packages");
@@ -132,8 +132,8 @@ impl<'a> Maker<'a> {
     }
 
     /// Fails unless the packages of a format hold the same files as Debian's.
-    pub fn compare(&self, format: Format, dir: &Path, debian: &Path) -> Result<()> {
-        let (theirs, debians) = (self.contents(format, dir)?, self.contents(Format::Deb, debian)?);
+    pub fn compare(&self, format: PackageFormat, dir: &Path, debian: &Path) -> Result<()> {
+        let (theirs, debians) = (self.contents(format, dir)?, self.contents(PackageFormat::Deb, debian)?);
         ensure!(!debians.is_empty(), "there are no packages in {}", debian.display());
         for part in PARTS {
             let name = part.package();
@@ -147,11 +147,11 @@ impl<'a> Maker<'a> {
     }
 
     /// Files of each package, under the names that Debian gives their directories.
-    fn contents(&self, format: Format, dir: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    fn contents(&self, format: PackageFormat, dir: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
         let list = match format {
-            Format::Deb => LIST_DEB,
-            Format::Rpm => LIST_RPM,
-            Format::Arch => LIST_ARCH,
+            PackageFormat::Deb => LIST_DEB,
+            PackageFormat::Rpm => LIST_RPM,
+            PackageFormat::Arch => LIST_ARCH,
         };
         let text = self.root.output(&[Bind::new(dir, "/package/made")], list)?;
         let mut contents: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use scherzo_compare::contender::{Contender, PEER_PATH};
 use scherzo_compare::report::{Comparison, replace_generated};
-use scherzo_compare::{self as compare, Load, Plan, peer};
+use scherzo_compare::{self as compare, ComparisonPlan, Workload, peer};
 use scherzo_rig::kernels::{Kernel, Role};
 use scherzo_rig::progress::say;
 use scherzo_rig::qemu::{Machine, Time};
@@ -20,13 +20,13 @@ const PAGE: &str = "docs/benchmarks.md";
 const RAW: &str = "docs/benchmarks.json";
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     /// Kernels, by the beginning of their version; without it the long-term and the newest one
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     kernel: Vec<String>,
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half; without it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = parse_load)]
-    load: Vec<Load>,
+    load: Vec<Workload>,
     /// Who: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
     /// without HRTICK); without it all
     #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let plan = options.plan();
@@ -78,7 +78,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
 fn compare_on_each(
     rig: &Rig,
     kernels: &[&Kernel],
-    plan: &Plan,
+    plan: &ComparisonPlan,
     nr_cpus: u32,
     payload: &Path,
 ) -> Result<Vec<Comparison>> {
@@ -105,11 +105,12 @@ fn publish(checkout: &Path, text: &str, raw: &str) -> Result<()> {
     Ok(())
 }
 
-impl Options {
-    fn plan(&self) -> Plan {
-        let all_if_empty = |chosen: &[Load]| if chosen.is_empty() { Load::ALL.to_vec() } else { chosen.to_vec() };
+impl BenchOptions {
+    fn plan(&self) -> ComparisonPlan {
+        let all_if_empty =
+            |chosen: &[Workload]| if chosen.is_empty() { Workload::ALL.to_vec() } else { chosen.to_vec() };
         let contenders = if self.who.is_empty() { Contender::ALL.to_vec() } else { self.who.clone() };
-        Plan { loads: all_if_empty(&self.load), contenders, nr_rounds: self.rounds, seconds: self.seconds }
+        ComparisonPlan { loads: all_if_empty(&self.load), contenders, nr_rounds: self.rounds, seconds: self.seconds }
     }
 
     fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a Kernel>> {
@@ -120,9 +121,9 @@ impl Options {
     }
 }
 
-fn parse_load(name: &str) -> Result<Load, String> {
-    let all = Load::ALL.map(|load| load.to_string());
-    let found = Load::ALL.into_iter().find(|load| load.to_string() == name);
+fn parse_load(name: &str) -> Result<Workload, String> {
+    let all = Workload::ALL.map(|load| load.to_string());
+    let found = Workload::ALL.into_iter().find(|load| load.to_string() == name);
     found.ok_or_else(|| format!("one of {}", all.join(", ")))
 }
 
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_load_can_be_named() {
-        for load in Load::ALL {
+        for load in Workload::ALL {
             assert_eq!(parse_load(&load.to_string()), Ok(load));
         }
         assert!(parse_load("hogs").unwrap_err().contains("hog1"));

@@ -18,13 +18,13 @@ const NR_CPUS: u32 = 4;
 const INSTALL_LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct DemoOptions {
     /// Show it on this machine, whose kernel must have sched_ext, instead of in a guest; asks first
     #[arg(long)]
     native: bool,
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &DemoOptions) -> Result<ExitCode> {
     if options.native {
         ensure!(
             Path::new("/sys/kernel/sched_ext").exists(),

@@ -13,7 +13,7 @@ use scherzo_rig::qemu::{Machine, Time};
 use scherzo_rig::rig::{Rig, announce};
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct GuestOptions {
     /// The kernel, by the beginning of its version
     #[arg(long, default_value = "6.18")]
     kernel: String,
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     commands: Vec<String>,
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &GuestOptions) -> Result<ExitCode> {
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let kernel = rig.kernel_by_prefix(&options.kernel)?;
@@ -77,7 +77,7 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(output.status).unwrap_or(1)))
 }
 
-impl Options {
+impl GuestOptions {
     fn machine(&self) -> Machine {
         Machine {
             nr_cpus: self.cpus,

@@ -28,7 +28,7 @@ pub(crate) struct Directories {
 }
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct InstallOptions {
     #[command(flatten)]
     directories: Directories,
     /// Write below this directory, which stands for /, without a record
@@ -60,7 +60,7 @@ impl Directories {
     }
 }
 
-pub(crate) fn install(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn install(checkout: &Path, options: &InstallOptions) -> Result<ExitCode> {
     let layout = options.directories.layout();
     let programs = options.programs.clone().unwrap_or_else(|| target(checkout).join("release"));
     let [generated, compiled] = [tempfile::tempdir()?, tempfile::tempdir()?];

@@ -23,36 +23,36 @@ use clap::{Parser, Subcommand};
 #[command(name = "cargo xtask", about = "Build, test and show Scherzo")]
 struct Arguments {
     #[command(subcommand)]
-    command: Task,
+    command: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Show the main job on a real kernel: load, change mode while it runs, measure, unload
-    Demo(demo::Options),
+    Demo(demo::DemoOptions),
     /// Test everything, or the parts that are named; ends with one line "N passed, N failed"
-    Test(test::Options),
+    Test(test::TestOptions),
     /// Gather messages for translation, and bring the languages up to date
-    Po(po::Options),
+    Po(po::PoOptions),
     /// Fail unless a release can be made: every language is complete
     ReleaseCheck,
     /// Write the pages and tables of the documentation that are made out of what they describe
     Docs(docs::Options),
     /// Boot a guest and run a command in it
-    Guest(guest::Options),
+    Guest(guest::GuestOptions),
     /// Compare with the kernel default, scx_rustland, and the best that any scheduler can do
     ///
     /// Boots one guest per kernel, on a clock that counts instructions, and measures everyone in turns. In software
     /// emulation a guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. Everything, on both
     /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
     /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Install what `cargo build --release --workspace` has made
-    Install(install::Options),
+    Install(install::InstallOptions),
     /// Remove what `cargo xtask install` has installed; with the same directories
     Uninstall(install::Directories),
     /// Make packages for Debian, Fedora or Arch Linux, in a Debian root and without a network
-    Package(package::Options),
+    Package(package::PackageOptions),
     /// Take the pictures in docs/screenshots anew
     Screenshots,
 }
@@ -67,19 +67,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<ExitCode> {
+fn run(task: XtaskCommand) -> Result<ExitCode> {
     match task {
-        Task::Demo(options) => demo::run(&checkout()?, &options),
-        Task::Test(options) => test::run(&checkout()?, &options),
-        Task::Po(options) => po::run(&checkout()?, &options),
-        Task::ReleaseCheck => release_check::run(&checkout()?),
-        Task::Docs(options) => docs::run(&checkout()?, &options),
-        Task::Guest(options) => guest::run(&checkout()?, &options),
-        Task::Bench(options) => bench::run(&checkout()?, &options),
-        Task::Install(options) => install::install(&checkout()?, &options),
-        Task::Uninstall(options) => install::uninstall(&options),
-        Task::Package(options) => package::run(&checkout()?, &options),
-        Task::Screenshots => screenshots::run(&checkout()?),
+        XtaskCommand::Demo(options) => demo::run(&checkout()?, &options),
+        XtaskCommand::Test(options) => test::run(&checkout()?, &options),
+        XtaskCommand::Po(options) => po::run(&checkout()?, &options),
+        XtaskCommand::ReleaseCheck => release_check::run(&checkout()?),
+        XtaskCommand::Docs(options) => docs::run(&checkout()?, &options),
+        XtaskCommand::Guest(options) => guest::run(&checkout()?, &options),
+        XtaskCommand::Bench(options) => bench::run(&checkout()?, &options),
+        XtaskCommand::Install(options) => install::install(&checkout()?, &options),
+        XtaskCommand::Uninstall(options) => install::uninstall(&options),
+        XtaskCommand::Package(options) => package::run(&checkout()?, &options),
+        XtaskCommand::Screenshots => screenshots::run(&checkout()?),
     }
 }
 

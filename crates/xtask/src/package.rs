@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use scherzo_packaging::{Format, Maker};
+use scherzo_packaging::{Maker, PackageFormat};
 use scherzo_rig::cache::Cache;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct PackageOptions {
     /// For which distributions
     #[arg(required = true)]
     formats: Vec<Kind>,
@@ -33,15 +33,15 @@ enum Kind {
     Reproducible,
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &PackageOptions) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let maker = Maker::prepare(&cache, checkout)?;
     let to = options.to.clone().unwrap_or_else(|| checkout.join("target/packages"));
     for kind in &options.formats {
         let format = match kind {
-            Kind::Deb => Format::Deb,
-            Kind::Rpm => Format::Rpm,
-            Kind::Arch => Format::Arch,
+            Kind::Deb => PackageFormat::Deb,
+            Kind::Rpm => PackageFormat::Rpm,
+            Kind::Arch => PackageFormat::Arch,
             Kind::Reproducible => {
                 maker.reproduce()?;
                 continue;

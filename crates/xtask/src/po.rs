@@ -9,13 +9,13 @@ use scherzo_rig::cache::Cache;
 use scherzo_rig::{roots, translations};
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct PoOptions {
     /// Change nothing; fail if the template is stale or a translation is wrong
     #[arg(long)]
     check: bool,
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &PoOptions) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let build_root = roots::build_root(&cache)?;
     if options.check {

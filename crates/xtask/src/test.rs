@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use scherzo_cases as cases;
-use scherzo_packaging::{self as packaging, Format, Maker};
+use scherzo_packaging::{self as packaging, Maker, PackageFormat};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
 use scherzo_rig::harness::{self, Score};
@@ -29,9 +29,9 @@ const BUS_CRATES: &[&str] = &["daemon", "ctl", "tray"];
 const NR_PARALLEL_GUESTS: usize = 2;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// What to test; everything if nothing is named
-    parts: Vec<Part>,
+    tiers: Vec<Tier>,
     /// Also what takes long: soaks, hundreds of loads and kills
     #[arg(long)]
     long: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum Tier {
     /// Formatting and lints
     Lint,
     /// Unit and property tests
@@ -56,54 +56,54 @@ enum Part {
     Packages,
 }
 
-impl Options {
-    fn wants(&self, part: Part) -> bool {
-        let is_usual = part != Part::Packages || self.long;
-        self.parts.contains(&part) || (self.parts.is_empty() && is_usual)
+impl TestOptions {
+    fn wants(&self, tier: Tier) -> bool {
+        let is_usual = tier != Tier::Packages || self.long;
+        self.tiers.contains(&tier) || (self.tiers.is_empty() && is_usual)
     }
 }
 
-pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let score = thread::scope(|scope| {
-        if options.wants(Part::Vm) {
+        if options.wants(Tier::Vm) {
             // Made while the rest is tested; whether it went well shows when it is used.
             scope.spawn(|| roots::guest_root(&cache, System::Small));
         }
-        if options.wants(Part::Desktop) {
+        if options.wants(Tier::Desktop) {
             scope.spawn(|| scenarios::make_roots(&cache));
         }
-        run_parts(&cache, checkout, options)
+        run_tiers(&cache, checkout, options)
     })?;
     println!("{} passed, {} failed", score.nr_passed, score.nr_failed);
     Ok(if score.nr_failed == 0 && score.nr_passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_parts(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> {
+fn run_tiers(cache: &Cache, checkout: &Path, options: &TestOptions) -> Result<Score> {
     let build_root = roots::build_root(cache)?;
     let workspace = Workspace::open(cache, &build_root, checkout)?;
     let (unit_targets, bus_targets) = integration_tests(checkout)?;
     let mut score = Score::default();
-    if options.wants(Part::Lint) {
+    if options.wants(Tier::Lint) {
         score = score.plus(lint::run(cache, &workspace, &options.only));
     }
-    if options.wants(Part::Unit) {
+    if options.wants(Tier::Unit) {
         let mut arguments = vec!["--lib", "--bins"];
         arguments.extend(select(&unit_targets));
         score = score.plus(cargo_test(&workspace, "unit and property tests", &arguments, options.long)?);
         score = score.plus(cargo_test(&workspace, "examples in the documentation", &["--doc"], options.long)?);
     }
-    if options.wants(Part::Bus) {
+    if options.wants(Tier::Bus) {
         ensure!(!bus_targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
         score = score.plus(cargo_test(&workspace, "private-bus tests", &select(&bus_targets), options.long)?);
     }
-    if options.wants(Part::Desktop) {
+    if options.wants(Tier::Desktop) {
         score = score.plus(desktops(cache, &workspace, options)?);
     }
-    if options.wants(Part::Vm) {
+    if options.wants(Tier::Vm) {
         score = score.plus(guests(checkout, options)?);
     }
-    if options.wants(Part::Packages) {
+    if options.wants(Tier::Packages) {
         score = score.plus(packages(cache, checkout, options)?);
     }
     Ok(score)
@@ -168,7 +168,7 @@ fn parse_result(line: &str) -> Option<Score> {
 }
 
 /// Pictures that scenarios take on the way stay in the cache, for whoever wants to look.
-fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &Options) -> Result<Score> {
+fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &TestOptions) -> Result<Score> {
     let mut scenarios = scenarios::SCENARIOS.to_vec();
     scenarios.retain(|scenario| scenario.name.contains(&options.only));
     ensure!(!scenarios.is_empty(), "no scenario is called {}", options.only);
@@ -177,7 +177,7 @@ fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &Options) -> Resu
     Ok(Desktops::prepare(cache, workspace, &pictures)?.run(&scenarios))
 }
 
-fn guests(checkout: &Path, options: &Options) -> Result<Score> {
+fn guests(checkout: &Path, options: &TestOptions) -> Result<Score> {
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
@@ -186,7 +186,7 @@ fn guests(checkout: &Path, options: &Options) -> Result<Score> {
 }
 
 /// Packages of all formats hold the same; those of Debian do in guests what packages should.
-fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> {
+fn packages(cache: &Cache, checkout: &Path, options: &TestOptions) -> Result<Score> {
     let maker = Maker::prepare(cache, checkout)?;
     let made = tempfile::tempdir()?;
     let mut score = Score::default();
@@ -201,10 +201,10 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
     let revisions = || {
         packaging::REVISIONS
             .iter()
-            .try_for_each(|&revision| maker.make(Format::Deb, revision, &packaging::dir(tree.path(), revision)))
+            .try_for_each(|&revision| maker.make(PackageFormat::Deb, revision, &packaging::dir(tree.path(), revision)))
     };
     let can_install = note("packages/deb, without an error of lintian", &revisions);
-    let others = [Format::Rpm, Format::Arch];
+    let others = [PackageFormat::Rpm, PackageFormat::Arch];
     note("packages/rpm and arch hold what deb does", &|| {
         others.iter().try_for_each(|format| maker.make(*format, 1, &made.path().join(format.to_string())))?;
         others.iter().try_for_each(|format| {
@@ -225,7 +225,7 @@ fn packages(cache: &Cache, checkout: &Path, options: &Options) -> Result<Score> 
     Ok(score)
 }
 
-fn run_groups(rig: &Rig, payload: &Path, mut groups: Vec<harness::Group>, options: &Options) -> Result<Score> {
+fn run_groups(rig: &Rig, payload: &Path, mut groups: Vec<harness::Group>, options: &TestOptions) -> Result<Score> {
     for group in &mut groups {
         group.cases.retain(|case| format!("{}/{}", group.name, case.name).contains(&options.only));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use proc_macro2::{Span, TokenStream, TokenTree};
 
-use super::sources::{Language, Source, without_comments};
+use super::sources::{Language, SourceFile, without_comments};
 
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct Function {
 }
 
 /// All functions of a file; none in languages that are not measured.
-pub(super) fn functions(source: &Source) -> Result<Vec<Function>> {
+pub(super) fn functions(source: &SourceFile) -> Result<Vec<Function>> {
     let spans = match source.language {
         Language::Rust => rust_functions(&source.text).with_context(|| format!("cannot read {}", source.path))?,
         Language::C => c_functions(&source.text),
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn lengths(language: Language, text: &str) -> Vec<usize> {
-        let source = Source { path: "a".into(), language, text: text.into() };
+        let source = SourceFile { path: "a".into(), language, text: text.into() };
         functions(&source).unwrap().iter().map(|function| function.nr_lines).collect()
     }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_function_is_named_by_its_place() {
-        let source = Source { path: "a.rs".into(), language: Language::Rust, text: "\n\nfn f() {}\n".into() };
+        let source = SourceFile { path: "a.rs".into(), language: Language::Rust, text: "\n\nfn f() {}\n".into() };
         assert_eq!(functions(&source).unwrap(), [Function { place: "a.rs:3".into(), nr_lines: 1 }]);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::functions::{Function, functions};
-use super::sources::{Language, Source, sources};
+use super::sources::{Language, SourceFile, sources};
 
 /// Lines of code that a file may have.
 const MAX_FILE_LINES: usize = 400;
@@ -21,24 +21,24 @@ const TO_BE_SPLIT: &[&str] = &[
 ];
 
 /// Most lines of code of a function, at the median and the 90th percentile.
-struct Limits {
+struct LengthLimits {
     median: usize,
     p90: usize,
 }
 
-const RUST: Limits = Limits { median: 8, p90: 20 };
-const BPF: Limits = Limits { median: 27, p90: 27 };
+const RUST: LengthLimits = LengthLimits { median: 8, p90: 20 };
+const BPF: LengthLimits = LengthLimits { median: 27, p90: 27 };
 
 /// The distribution of lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Spread {
+struct Lengths {
     nr: usize,
     median: usize,
     p90: usize,
     max: usize,
 }
 
-impl Spread {
+impl Lengths {
     fn of(mut lengths: Vec<usize>) -> Self {
         lengths.sort_unstable();
         let nr = lengths.len();
@@ -47,7 +47,7 @@ impl Spread {
     }
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for Lengths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nr, median, p90, max } = self;
         write!(f, "{nr}, median {median} lines, 90th percentile {p90}, longest {max}")
@@ -62,7 +62,7 @@ pub(super) fn check(checkout: &Path) -> Result<()> {
     let bpf = of_functions("BPF functions", &sources, |source| source.path.contains("/bpf/"))?;
     for (what, spread, limits) in [("Rust", rust, RUST), ("BPF", bpf, BPF)] {
         if spread.median > limits.median || spread.p90 > limits.p90 {
-            let Limits { median, p90 } = limits;
+            let LengthLimits { median, p90 } = limits;
             mistakes.push(format!(
                 "{what} functions are too long: at most {median} lines at the median, {p90} at the 90th percentile"
             ));
@@ -75,7 +75,7 @@ pub(super) fn check(checkout: &Path) -> Result<()> {
 }
 
 /// Prints how long files are, and returns what to say about those that are too long.
-fn files(sources: &[Source]) -> Result<Vec<String>> {
+fn files(sources: &[SourceFile]) -> Result<Vec<String>> {
     let mut lengths = Vec::new();
     let mut too_long = Vec::new();
     for source in sources.iter().filter(|source| !source.is_generated()) {
@@ -88,16 +88,16 @@ fn files(sources: &[Source]) -> Result<Vec<String>> {
         }
     }
     let nr_generated = sources.len() - lengths.len();
-    println!("files: {}; and {nr_generated} that are generated", Spread::of(lengths));
+    println!("files: {}; and {nr_generated} that are generated", Lengths::of(lengths));
     Ok(too_long)
 }
 
-fn of_functions(what: &str, sources: &[Source], is_meant: impl Fn(&Source) -> bool) -> Result<Spread> {
+fn of_functions(what: &str, sources: &[SourceFile], is_meant: impl Fn(&SourceFile) -> bool) -> Result<Lengths> {
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| is_meant(source) && !source.is_generated()) {
         found.extend(functions(source)?);
     }
-    let spread = Spread::of(found.iter().map(|function| function.nr_lines).collect());
+    let spread = Lengths::of(found.iter().map(|function| function.nr_lines).collect());
     let longest = found.iter().max_by_key(|function| function.nr_lines);
     println!("{what}: {spread} ({})", longest.map_or("none", |Function { place, .. }| place));
     Ok(spread)
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn spreads_are_of_sorted_lengths() {
-        let spread = Spread::of((1..=100).rev().collect());
-        assert_eq!(spread, Spread { nr: 100, median: 51, p90: 91, max: 100 });
-        assert_eq!(Spread::of(Vec::new()).max, 0);
+        let spread = Lengths::of((1..=100).rev().collect());
+        assert_eq!(spread, Lengths { nr: 100, median: 51, p90: 91, max: 100 });
+        assert_eq!(Lengths::of(Vec::new()).max, 0);
     }
 
     #[test]
     fn files_that_are_too_long_are_named_unless_they_are_generated() {
-        let source = |path: &str, head: &str| Source {
+        let source = |path: &str, head: &str| SourceFile {
             path: path.into(),
             language: Language::C,
             text: format!("{head}\n{}", "int a;\n".repeat(MAX_FILE_LINES + 1)),

@@ -18,12 +18,12 @@ use super::cycles::Graph;
 const MAX_HOPS: usize = 8;
 
 /// The names of a path, such as `crate`, `core` and `State`.
-type Names = Vec<String>;
+type PathNames = Vec<String>;
 
 /// A name that a `use` brings in; none for `*`.
 #[derive(Debug)]
 struct Import {
-    path: Names,
+    path: PathNames,
     name: Option<String>,
     is_passed_on: bool,
 }
@@ -33,43 +33,43 @@ struct Module {
     file: String,
     imports: Vec<Import>,
     /// Paths of at least two names in code.
-    paths: BTreeSet<Names>,
+    paths: BTreeSet<PathNames>,
     /// All words in code.
     words: BTreeSet<String>,
 }
 
 /// The modules below a crate's root, by their paths.
 #[derive(Debug, Default)]
-struct Tree(BTreeMap<Names, Module>);
+struct ModuleTree(BTreeMap<PathNames, Module>);
 
 /// The files of a crate, each with those that it needs, named from the crate's `src`.
 pub(super) fn graph(package: &Path) -> Result<Graph> {
     let src = package.join("src");
     let mut graph = Graph::new();
     for root in ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().filter(|path| path.exists()) {
-        let mut tree = Tree::default();
-        tree.read(&src, &root, Names::new())?;
+        let mut tree = ModuleTree::default();
+        tree.read(&src, &root, PathNames::new())?;
         tree.add_to(&mut graph);
     }
     Ok(graph)
 }
 
-impl Tree {
+impl ModuleTree {
     /// Reads a file and those of its modules.
-    fn read(&mut self, src: &Path, file: &Path, path: Names) -> Result<()> {
+    fn read(&mut self, src: &Path, file: &Path, path: PathNames) -> Result<()> {
         let what = || format!("cannot read {}", file.display());
         let parsed = syn::parse_file(&fs::read_to_string(file).with_context(what)?).with_context(what)?;
         let name = file.strip_prefix(src)?.display().to_string();
         self.add(src, &folder_of(file), name, path, parsed.items)
     }
 
-    fn add(&mut self, src: &Path, folder: &Path, file: String, path: Names, items: Vec<Item>) -> Result<()> {
+    fn add(&mut self, src: &Path, folder: &Path, file: String, path: PathNames, items: Vec<Item>) -> Result<()> {
         let mut module = Module { file, ..Module::default() };
         for item in items {
             match item {
                 Item::Use(item) if !is_test(&item.attrs) => {
                     let is_passed_on = !matches!(item.vis, Visibility::Inherited);
-                    add_imports(&item.tree, &Names::new(), is_passed_on, &mut module.imports);
+                    add_imports(&item.tree, &PathNames::new(), is_passed_on, &mut module.imports);
                 }
                 Item::Mod(item) if !is_test(&item.attrs) => self.add_child(src, folder, &module.file, &path, item)?,
                 Item::Use(_) | Item::Mod(_) => {}
@@ -126,11 +126,11 @@ impl Tree {
     }
 
     /// The module that a path starts from, and the names that follow.
-    fn start(&self, module: &[String], names: &[String], nr_hops: usize) -> Option<(Names, Names)> {
+    fn start(&self, module: &[String], names: &[String], nr_hops: usize) -> Option<(PathNames, PathNames)> {
         let first = names.first()?;
         let mut here = module.to_vec();
         match first.as_str() {
-            "crate" => Some((Names::new(), names[1..].to_vec())),
+            "crate" => Some((PathNames::new(), names[1..].to_vec())),
             "self" => Some((here, names[1..].to_vec())),
             "super" => {
                 let nr_up = names.iter().take_while(|name| *name == "super").count();
@@ -173,7 +173,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
 
 fn add_imports(tree: &UseTree, before: &[String], is_passed_on: bool, imports: &mut Vec<Import>) {
     let with = |name: &dyn ToString| [before, &[name.to_string()]].concat();
-    let mut add = |path: Names, name: Option<String>| imports.push(Import { path, name, is_passed_on });
+    let mut add = |path: PathNames, name: Option<String>| imports.push(Import { path, name, is_passed_on });
     match tree {
         UseTree::Path(path) => add_imports(&path.tree, &with(&path.ident), is_passed_on, imports),
         UseTree::Name(name) if name.ident == "self" => add(before.to_vec(), before.last().cloned()),
@@ -188,7 +188,7 @@ fn add_imports(tree: &UseTree, before: &[String], is_passed_on: bool, imports: &
 
 /// Notes the words and paths of code, macros included.
 fn add_tokens(tokens: TokenStream, module: &mut Module) {
-    let mut path = Names::new();
+    let mut path = PathNames::new();
     let mut nr_colons = 0;
     let mut is_visibility = false;
     for token in tokens {
@@ -218,7 +218,7 @@ fn add_tokens(tokens: TokenStream, module: &mut Module) {
     end_path(&mut path, module);
 }
 
-fn end_path(path: &mut Names, module: &mut Module) {
+fn end_path(path: &mut PathNames, module: &mut Module) {
     let names = std::mem::take(path);
     if names.len() > 1 {
         module.paths.insert(names);
