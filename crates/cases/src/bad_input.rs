@@ -1,4 +1,4 @@
-//! What people and programs get wrong: each gets its named error and a sentence, and what was running goes on.
+//! Wrong input from users and programs: each mistake gets a named error and a message, and what was running keeps running.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) fn refused_with_a_name(guest: &mut Guest) -> Result<()> {
     ensure_refused(&unknown_mode, &["turbo"]).context("unknown mode")?;
     let wrong_signature = try_call(guest, "SetMode", "b true")?;
     ensure_refused(&wrong_signature, &[]).context("wrong signature")?;
-    let as_person = format!("runuser -u person -- {}", call_command("SetMode", "s fifo"));
-    let no_rights = guest.run(&as_person, Duration::from_secs(30))?;
+    let as_user = format!("runuser -u person -- {}", call_command("SetMode", "s fifo"));
+    let no_rights = guest.run(&as_user, Duration::from_secs(30))?;
     ensure_refused(&no_rights, &[]).context("a caller without rights")?;
     // busctl shows the sentence, dbus-send the name.
     let target = "--dest=org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1.SetMode";
@@ -34,7 +34,7 @@ pub(super) fn refused_with_a_name(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// A second daemon says that there is one already, and leaves it alone.
+/// A second daemon reports that one is running already, and exits without disturbing it.
 pub(super) fn second_daemon(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     let daemon = guest.run("timeout 30 /usr/libexec/scherzod", Duration::from_mins(1))?;
@@ -43,7 +43,7 @@ pub(super) fn second_daemon(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// While somebody else's scheduler is loaded it is left alone, and named.
+/// A scheduler of another project that is loaded is left alone, and the service names it.
 pub(super) fn foreign_scheduler(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
     guest.check(&format!("bpftool struct_ops register {FOREIGN_SCHEDULER_PATH} /sys/fs/bpf"), MOMENT)?;

@@ -1,4 +1,4 @@
-//! Cores that differ. Those of a guest are alike, but other files lie over the kernel's that say what each can do.
+//! Fast and slow cores. The cores of a guest are alike: files mounted over those of the kernel describe some as slower.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// What the slow CPUs are described as, where the others have 1024.
+/// The capacity of the slow CPUs; that of the others is 1024.
 const SLOW_CAPACITY: u32 = 400;
-/// Of the work that could be done on the cores that it is meant for, the part that must be.
+/// The share of the work that must run on the intended cores, of what could run there.
 const MIN_PART: f64 = 0.8;
-/// What the engine says if it could not be loaded so that it tells cores apart.
+/// The engine's warning if the kernel refused the scheduler that distinguishes kinds of cores.
 const ALIKE_WARNING: &str = "taken for alike";
 
 /// The CPUs of a guest: the first half is fast.
@@ -32,12 +32,12 @@ struct Work {
     slow: u64,
 }
 
-/// The kernel takes a scheduler that tells cores apart and carries a load by it, and who computes does so on fast ones.
-pub(super) fn told_apart(guest: &mut Guest) -> Result<()> {
+/// The kernel accepts a scheduler that distinguishes fast and slow cores; under load, tasks that compute run on fast ones.
+pub(super) fn recognised(guest: &mut Guest) -> Result<()> {
     let cores = describe(guest)?;
     let loaded = ensure_loaded(guest)?;
-    ensure_told_apart(guest)?;
-    // A spare engine that prepares itself computes as well.
+    ensure_recognised(guest)?;
+    // A standby engine uses CPU time while it prepares.
     wait_for_calm(guest)?;
     guest.check("stress-ng --cpu 4 --fork 2 --pipe 2 --timeout 3s --quiet", Duration::from_mins(1))?;
     ensure_fast_first(guest, &cores)?;
@@ -46,12 +46,12 @@ pub(super) fn told_apart(guest: &mut Guest) -> Result<()> {
     forget(guest, &cores)
 }
 
-/// In each mode work is done on the cores that are meant for it.
-pub(super) fn placed(guest: &mut Guest) -> Result<()> {
+/// In each mode, work runs on the cores that the mode prefers.
+pub(super) fn placement(guest: &mut Guest) -> Result<()> {
     let cores = describe(guest)?;
     let loaded = ensure_loaded(guest)?;
-    ensure_told_apart(guest)?;
-    // A spare engine that prepares itself computes as well.
+    ensure_recognised(guest)?;
+    // A standby engine uses CPU time while it prepares.
     wait_for_calm(guest)?;
     for mode in ["interactive", "fifo"] {
         call(guest, "SetMode", &format!("s {mode}"))?;
@@ -102,7 +102,7 @@ fn ensure_part(ticks: u64, of: u64, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Says that the second half of the CPUs is slow, and starts the service anew, which reads it when it loads.
+/// Says that the second half of the CPUs is slow, and restarts the service, which reads it when it loads.
 fn describe(guest: &mut Guest) -> Result<Cores> {
     const FILE: &str = "/run/slow-capacity";
     let nr_cpus: usize = guest.check("nproc", MOMENT)?.parse()?;
@@ -131,8 +131,8 @@ fn restart(guest: &mut Guest) -> Result<()> {
     guest.check(&format!("systemctl restart {UNIT}"), MOMENT * 6).map(drop)
 }
 
-/// The engine takes cores for alike where it cannot be loaded otherwise, and then what follows would show less.
-fn ensure_told_apart(guest: &mut Guest) -> Result<()> {
+/// Where the kernel refuses the distinction, the engine treats all cores as alike, and the rest of the case would prove less.
+fn ensure_recognised(guest: &mut Guest) -> Result<()> {
     let invocation = guest.check(&format!("systemctl show --value -p InvocationID {UNIT}"), MOMENT)?;
     let log = guest.check(&format!("journalctl --no-pager -o cat _SYSTEMD_INVOCATION_ID={invocation}"), MOMENT)?;
     ensure!(!log.contains(ALIKE_WARNING), "the cores are not told apart{}", journal(guest));
@@ -146,7 +146,7 @@ fn start_hogs(guest: &mut Guest, nr_hogs: usize, through: &str) -> Result<Job> {
     Ok(hogs)
 }
 
-/// The work of a few seconds. What has just ended or begun settles before.
+/// The work of a few seconds, after a moment for tasks that have just started or ended.
 fn watch(guest: &mut Guest, cores: &Cores) -> Result<Work> {
     let stat = guest.check("sleep 1; cat /proc/stat; sleep 4; cat /proc/stat", MOMENT)?;
     Work::between(&stat, cores.nr_cpus).with_context(|| format!("/proc/stat reads {stat}"))

@@ -24,7 +24,7 @@ struct Row {
     engine_share: f64,
 }
 
-/// Shows the main job; fails as soon as anything claimed does not happen.
+/// Shows the main job; fails as soon as something does not behave as announced.
 pub fn show(shell: &mut dyn Shell) -> Result<()> {
     start_service(shell)?;
     switch_live(shell)?;

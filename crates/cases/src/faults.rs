@@ -1,4 +1,4 @@
-//! What goes wrong in life: processes die or stop, CPUs come and go.
+//! Faults: processes die or stop, CPUs go offline and return.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const NR_QUICK_TURNS: u32 = 8;
 /// How long the service may take to come back, backoff included.
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// The kernel is back on its default at once; the service says why and recovers. Both kinds of kill are somebody else's
-/// doing: they count alike.
+/// The kernel returns to its default scheduler immediately; the service reports the reason and recovers. Both signals come
+/// from outside, and the service treats them alike.
 pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
     for signal in ["KILL", "TERM"] {
         let before = ensure_loaded(guest)?;
@@ -42,7 +42,7 @@ pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// The engine follows its daemon; systemd brings the daemon back, and that the last choice.
+/// The engine ends with its daemon; systemd restarts the daemon, which restores the chosen mode.
 pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
     let compaction = guest.check(&format!("cat {COMPACTION}"), MOMENT)?;
@@ -65,7 +65,7 @@ pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A stopped user space leaves the machine scheduled by BPF, and comes back.
+/// While user space is stopped, BPF schedules alone; afterwards user space takes part again.
 pub(super) fn engine_stopped(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     guest.check(&format!("pkill -STOP -x {ENGINE}"), MOMENT)?;
@@ -80,8 +80,8 @@ pub(super) fn engine_stopped(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// CPUs leave and return under load; the scheduler stays the same one. At leisure first, then quickly, since what a CPU
-/// does in its last microseconds matters: the engine must still be woken afterwards.
+/// CPUs go offline and return under load, without the scheduler being reloaded: first with pauses, then in quick succession,
+/// because the engine must be woken even if the wake-up falls into the last microseconds of a CPU.
 pub(super) fn cpu_hotplug(guest: &mut Guest) -> Result<()> {
     const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
     let loaded = ensure_loaded(guest)?;

@@ -1,23 +1,25 @@
-//! The unit's restrictions: strict enough, and the scheduler is loaded, driven and unloaded under them all the same.
+//! The restrictions of the systemd unit: they are strict, and the scheduler loads, runs and unloads under them.
 
 use anyhow::{Result, ensure};
 
 use scherzo_rig::guest::Guest;
-use scherzo_rig::service::{MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, spare_pid, statistics};
+use scherzo_rig::service::{
+    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics,
+};
 use scherzo_rig::shell::Shell;
 
 /// What `systemd-analyze security` may find at most, times ten.
 const MAX_EXPOSURE: u32 = 25;
 
-/// The unit as installed is rated well, and it is the unit that the service runs under.
+/// The installed unit has a good rating, and the processes really run under it.
 pub(super) fn unit(guest: &mut Guest) -> Result<()> {
-    // The verdict is its last line.
+    // The overall rating is the last line.
     let rate = format!("systemd-analyze security --no-pager --threshold={MAX_EXPOSURE} {UNIT} >/run/exposure");
     let rated = guest.run(&format!("{rate}; status=$?; tail -n 1 /run/exposure; exit $status"), MOMENT * 3)?;
     ensure!(rated.status == 0, "the unit is too open: {}{}", rated.stdout, rated.stderr);
     let loaded = ensure_loaded(guest)?;
     let daemon = guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)?;
-    for pid in [daemon, engine_pid(guest)?.to_string(), spare_pid(guest)?.to_string()] {
+    for pid in [daemon, engine_pid(guest)?.to_string(), standby_pid(guest)?.to_string()] {
         let status = process_status(guest, &pid)?;
         let confined = status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2");
         ensure!(confined, "process {pid} is not confined: {status}");
@@ -25,7 +27,7 @@ pub(super) fn unit(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// A loaded engine has no capability left, and does everything that is asked of it without.
+/// After loading, the engine has no capability left and still carries out every request.
 pub(super) fn engine(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     let pid = engine_pid(guest)?.to_string();

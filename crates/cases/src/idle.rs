@@ -1,4 +1,4 @@
-//! What the service costs while nobody wants anything of it.
+//! The cost of an idle service.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MAX_RESIDENT_KIB: u64 = 12 * 1024;
 /// At most one wake-up per second, and little memory, while the scheduler is loaded.
 pub(super) fn service(guest: &mut Guest) -> Result<()> {
     ensure_loaded(guest)?;
-    // What loading has stirred up settles.
+    // Loading causes some activity, which ends within a few seconds.
     guest.check("sleep 5", MOMENT)?;
     let pid = guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)?;
     let before = sum(guest, &pid, "voluntary_ctxt_switches")?;

@@ -1,4 +1,4 @@
-//! The engine dies again and again, at moments of chance, and is back in no time each time.
+//! The engine is killed repeatedly at random moments; each time the scheduler is back within a second.
 
 use std::time::Duration;
 
@@ -10,26 +10,25 @@ use scherzo_rig::image::SCRIPTS_DIR;
 use scherzo_rig::progress::say;
 use scherzo_rig::service::{
     MOMENT, call, engine_pid, ensure_loaded, ensure_responsive, ensure_unloaded, journal, keep_state_in_memory,
-    spare_pid, spare_pids, statistic, wait_for_state, wait_until,
+    standby_pid, standby_pids, statistic, wait_for_state, wait_until,
 };
 use scherzo_rig::shell::Shell;
 
 const NR_KILLS: u32 = 200;
 /// The moments are the same ones in every run.
 const SEED: u32 = 1;
-/// From a kill until the service says that the next engine's scheduler runs, loading included: a spare engine has done the
-/// slow part of it beforehand. One that is killed while it starts leaves no spare one, so that the next may take what
-/// loading takes from the beginning on top: a fraction of a second on hardware, some seconds where the kernel's checks are
-/// emulated.
+/// From a kill until the service says that the next engine's scheduler runs, loading included: the standby engine has done
+/// the slow part beforehand. If it is killed while it starts there is no standby engine, and a full load is allowed for on
+/// top: a fraction of a second on hardware, some seconds where the kernel's verifier is emulated.
 const MAX_BACK_MS: u64 = 1_000;
 /// For a kill, its recovery and the pause before the next one; on real hardware.
 const KILL_LIMIT: Duration = Duration::from_secs(8);
 
-/// The engine is killed two hundred times. Between a recovery and the next kill are 2 to 6 seconds, in which a spare engine
-/// gets ready; one time in ten the next engine is killed as well, while it starts.
+/// The engine is killed two hundred times. Between a recovery and the next kill are 2 to 6 seconds, in which a standby
+/// engine gets ready; one time in ten the next engine is killed as well, while it starts.
 pub(super) fn two_hundred(guest: &mut Guest) -> Result<()> {
     keep_state_in_memory(guest)?;
-    let full_load_ms = load_without_spare(guest)?;
+    let full_load_ms = load_without_standby(guest)?;
     call(guest, "SetMode", "s fifo")?;
     let lines = guest.check(&format!("python3 {SCRIPTS_DIR}/kills.py {NR_KILLS} {SEED}"), KILL_LIMIT * NR_KILLS)?;
     let recoveries = parse(&lines).with_context(|| format!("the recoveries read {lines}"))?;
@@ -41,55 +40,55 @@ pub(super) fn two_hundred(guest: &mut Guest) -> Result<()> {
     call(guest, "SetMode", "s auto").map(drop)
 }
 
-/// What a spare engine may cost: its own memory and that of its BPF objects, about 11 MiB, and one huge page more, since how
-/// many it gets is a matter of where in memory it lies.
-const MAX_SPARE_KIB: u64 = 14 << 10;
+/// Most memory of a standby engine and its BPF objects. It takes about 11 MiB; one huge page more is allowed, because their
+/// number depends on the alignment of its memory.
+const MAX_STANDBY_KIB: u64 = 14 << 10;
 
-/// One kill: the spare engine, which costs little, takes over, another comes, and none is left when the scheduler is turned
-/// off.
+/// After one kill the standby engine, which takes little memory, takes over and another one is started. None is left when the
+/// scheduler is turned off.
 pub(super) fn one(guest: &mut Guest) -> Result<()> {
     keep_state_in_memory(guest)?;
     ensure_loaded(guest)?;
-    let spare = spare_pid(guest)?;
-    ensure_frugal(guest, spare)?;
+    let standby = standby_pid(guest)?;
+    ensure_frugal(guest, standby)?;
     let line = guest.check(&format!("python3 {SCRIPTS_DIR}/kills.py 1 {SEED}"), KILL_LIMIT * 2)?;
     let recovery = parse(&line).and_then(|all| all.first().copied()).with_context(|| format!("it reads {line}"))?;
     say(&format!("back after {} ms, of which loading {}", recovery.took_ms, recovery.load_ms));
-    ensure!(engine_pid(guest)? == spare, "the spare engine {spare} did not take over");
+    ensure!(engine_pid(guest)? == standby, "the standby engine {standby} did not take over");
     ensure!(recovery.took_ms <= MAX_BACK_MS, "back only after {recovery:?}{}", journal(guest));
-    ensure!(spare_pid(guest)? != spare, "no other spare engine came");
+    ensure!(standby_pid(guest)? != standby, "no other standby engine was started");
     ensure_unloaded(guest)?;
-    wait_until(guest, "no spare engine is left", MOMENT, |shell| Ok(spare_pids(shell)?.is_empty()))
+    wait_until(guest, "no standby engine is left", MOMENT, |shell| Ok(standby_pids(shell)?.is_empty()))
 }
 
-/// CPUs leave and return while the spare engine waits: the kernel refuses what it has prepared, and it loads anew.
+/// CPUs go offline and return while the standby engine waits: the kernel refuses what it has prepared, and it loads again.
 pub(super) fn one_after_hotplug(guest: &mut Guest) -> Result<()> {
     const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
     ensure_loaded(guest)?;
-    let (engine, spare) = (engine_pid(guest)?, spare_pid(guest)?);
+    let (engine, standby) = (engine_pid(guest)?, standby_pid(guest)?);
     guest.check(&format!("sleep 5; echo 0 >{CPU}; echo 1 >{CPU}; kill -9 {engine}"), MOMENT)?;
-    wait_until(guest, "the spare engine takes over", MOMENT, |shell| {
-        Ok(engine_pid(shell).is_ok_and(|pid| pid == spare))
+    wait_until(guest, "the standby engine takes over", MOMENT, |shell| {
+        Ok(engine_pid(shell).is_ok_and(|pid| pid == standby))
     })?;
     wait_for_state(guest, "running", MOMENT)?;
-    ensure!(engine_pid(guest)? == spare, "the spare engine {spare} could not load anew{}", journal(guest));
+    ensure!(engine_pid(guest)? == standby, "the standby engine {standby} could not load again{}", journal(guest));
     ensure_responsive(guest)
 }
 
-fn ensure_frugal(guest: &mut Guest, spare: u32) -> Result<()> {
-    // It prepares still: when it is called so it has just begun.
+fn ensure_frugal(guest: &mut Guest, standby: u32) -> Result<()> {
+    // It is named standby from the beginning, and still prepares.
     guest.check("sleep 5", MOMENT)?;
     let sum = "awk '{ s += $2 } END { print s }'";
-    let own_kib: u64 = guest.check(&format!("grep ^Pss: /proc/{spare}/smaps_rollup | {sum}"), MOMENT)?.parse()?;
-    let bpf: u64 = guest.check(&format!("cat /proc/{spare}/fdinfo/* | grep ^memlock: | {sum}"), MOMENT)?.parse()?;
+    let own_kib: u64 = guest.check(&format!("grep ^Pss: /proc/{standby}/smaps_rollup | {sum}"), MOMENT)?.parse()?;
+    let bpf: u64 = guest.check(&format!("cat /proc/{standby}/fdinfo/* | grep ^memlock: | {sum}"), MOMENT)?.parse()?;
     let bpf_kib = bpf >> 10;
-    say(&format!("a spare engine: {own_kib} KiB of its own, {bpf_kib} KiB of BPF objects"));
-    ensure!(bpf_kib > 0 && own_kib + bpf_kib <= MAX_SPARE_KIB, "a spare engine costs too much");
+    say(&format!("a standby engine: {own_kib} KiB of its own, {bpf_kib} KiB of BPF objects"));
+    ensure!(bpf_kib > 0 && own_kib + bpf_kib <= MAX_STANDBY_KIB, "a standby engine costs too much");
     Ok(())
 }
 
 /// How long loading takes from the beginning, when all files have been read before.
-fn load_without_spare(guest: &mut Guest) -> Result<u64> {
+fn load_without_standby(guest: &mut Guest) -> Result<u64> {
     ensure_loaded(guest)?;
     ensure_unloaded(guest)?;
     ensure_loaded(guest)?;
@@ -129,7 +128,7 @@ fn summary(recoveries: &[Recovery], full_load_ms: u64) -> String {
     let took = |some: &[Recovery]| spread(some.iter().map(|one| one.took_ms));
     format!(
         "{} kills of the engine; back after a pause, {} times: median/p99/longest {} ms, of which loading {}; after another \
-         kill at once, {} times: {} ms; without a spare engine loading takes {full_load_ms} ms",
+         kill at once, {} times: {} ms; without a standby engine loading takes {full_load_ms} ms",
         recoveries.iter().map(|one| one.nr_kills).sum::<u64>(),
         first.len(),
         took(&first),
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!(parse("1 310 210\n2 690 290").unwrap(), recoveries);
         assert_eq!(parse("1 310 210\n2 690"), None);
         let said = "3 kills of the engine; back after a pause, 1 times: median/p99/longest 310/310/310 ms, of which loading \
-                    210/210/210; after another kill at once, 1 times: 690/690/690 ms; without a spare engine loading takes \
+                    210/210/210; after another kill at once, 1 times: 690/690/690 ms; without a standby engine loading takes \
                     1300 ms";
         assert_eq!(summary(&recoveries, 1_300), said);
     }

@@ -1,7 +1,7 @@
 //! The promises about time, on a clock that only the guest's own instructions move.
 //!
-//! It has one flaw: while every CPU waits for the disk, the clock leaps to the next timer, however far off that is. So
-//! what is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
+//! That clock has one flaw: while every CPU waits for the disk, it jumps to the next timer, however far away that is. So
+//! whatever is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use scherzo_rig::shell::Shell;
 const MAX_LATENCY_RATIO: f64 = 0.4;
 /// The hogs' throughput, compared likewise.
 const MIN_THROUGHPUT_RATIO: f64 = 0.95;
-/// Of the tasks handed over under hogs; half was seen on four CPUs.
+/// The share of the tasks submitted to user space that BPF reclaims under hogs; half was measured on four CPUs.
 const MIN_RECLAIMED: f64 = 0.2;
 const MAX_LOADING_MS: u64 = 3_000;
 const MAX_SWITCHING_MS: f64 = 50.0;
@@ -47,7 +47,7 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
         call(guest, "SetMode", "s interactive")?;
         call(guest, "SetPreemption", "b true")?;
         ours.push(meter.measure(guest)?);
-        ensure_put_aside_goes_on(guest)?;
+        ensure_preempted_tasks_are_reclaimed(guest)?;
         switching = switching.max(switching_ms(guest)?);
         ensure_undisturbed(guest, &loaded)?;
     }
@@ -67,13 +67,13 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Who is put aside for a moment is taken back before user space answers: to finish its slice, or by a CPU without work.
-fn ensure_put_aside_goes_on(guest: &mut Guest) -> Result<()> {
-    let [handed, reclaimed] = statistics(guest, ["nr_handed", "nr_reclaimed"])?;
-    let part = reclaimed as f64 / handed as f64;
+/// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without work.
+fn ensure_preempted_tasks_are_reclaimed(guest: &mut Guest) -> Result<()> {
+    let [submitted, reclaimed] = statistics(guest, ["nr_handed", "nr_reclaimed"])?;
+    let part = reclaimed as f64 / submitted as f64;
     ensure!(
         part >= MIN_RECLAIMED,
-        "of {handed} tasks that were handed to user space {reclaimed} went on before it answered"
+        "of {submitted} tasks that were submitted to user space only {reclaimed} were reclaimed before it answered"
     );
     Ok(())
 }

@@ -2,7 +2,6 @@
 //!
 //! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
 
-mod accidents;
 mod agreement;
 mod applications;
 mod bad_input;
@@ -21,6 +20,7 @@ mod readme;
 mod sharing;
 mod storms;
 mod survival;
+mod system_events;
 mod topology;
 mod unsupported;
 
@@ -54,9 +54,9 @@ const SCHEDULING: &[Case] = &[
     case("a spare engine takes over", kills::one),
     case("a spare engine of other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
-    case("a sleep", accidents::sleep),
+    case("a sleep", system_events::suspend),
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
-    case("fast and slow cores", cores::told_apart),
+    case("fast and slow cores", cores::recognised),
     case("RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
@@ -72,13 +72,15 @@ const LIVING: &[Case] = &[
     case("a program with a hold is killed", people::hold_of_a_killed_program),
     case("rules for applications", applications::followed),
     case("the commands of the README", readme::commands),
-    case("an upgrade while it runs", accidents::upgrade),
+    case("an upgrade while it runs", system_events::upgrade),
     case("nothing was ejected", basics::no_ejections),
 ];
 
 /// What takes another start of the machine.
-const LIVING_LONG: &[Case] =
-    &[case("the machine starts anew", accidents::reboot), case("nothing was ejected after that", basics::no_ejections)];
+const LIVING_LONG: &[Case] = &[
+    case("the machine starts anew", system_events::reboot),
+    case("nothing was ejected after that", basics::no_ejections),
+];
 
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
@@ -110,7 +112,7 @@ const TOPOLOGY: &[Case] = &[
     case("a CPU leaves and returns", faults::cpu_hotplug),
     case("a domain leaves and returns", topology::domain_hotplug),
     case("every way to find an idle CPU", topology::placements),
-    case("cores that differ", cores::placed),
+    case("cores that differ", cores::placement),
     case("nothing was ejected", basics::no_ejections),
 ];
 

@@ -1,6 +1,6 @@
-//! What an ordinary person does: install with the package manager, turn on, start the computer the next day, upgrade, remove.
+//! Packages, in the order of a user: install with the package manager, enable, reboot, upgrade, remove.
 //!
-//! The packages lie in the guest, and nothing else of ours. Each case goes on from where the one before ended.
+//! The guest holds the packages and nothing else of this project. Each case continues where the previous one ended.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// Unpacking in emulation takes its time, and so does what other packages do after it.
+/// Time limit for unpacking in emulation, and for the triggers of other packages.
 const PACKAGE_LIMIT: Duration = Duration::from_mins(2);
 /// The service waits up to 30 s before it loads after a start of the system.
 const BOOT_DELAY_LIMIT: Duration = Duration::from_mins(1);
-/// A desktop in emulation.
+/// Time limit for an app on an emulated desktop.
 const APP_LIMIT: Duration = Duration::from_mins(5);
-/// Somebody's session at the machine itself, who is asked for no password. Their home is gone after a reboot: what an app
-/// leaves there is not a package's to remove.
+/// Starts an active local session, whose user polkit asks for no password. The home directory is temporary: removing what an
+/// app leaves there is not the task of a package.
 const LOG_IN: &str = "mkdir -p -m 700 /tmp/home && chown person: /tmp/home && systemd-run --quiet --wait --pipe --collect \
                       --property=User=person --property=PAMName=login --property=TTYPath=/dev/tty1 \
                       --setenv=XDG_SESSION_TYPE=x11 env HOME=/tmp/home";
-/// Where the state of the system before is noted.
+/// Where the state of the system before the installation is recorded.
 const NOTES: &str = "/var/lib/scherzo-rig";
 const APT: &str = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Sandbox::User=root";
-/// What people find of each package.
+/// What each package must provide.
 const PRESENT: &[&str] = &[
     "/usr/bin/scherzo",
     "/usr/bin/scherzo-tray",
@@ -62,13 +62,12 @@ pub(super) fn install(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// The test that the packages bring for what is installed.
+/// The packages' own test of the installation.
 pub(super) fn smoke(guest: &mut Guest) -> Result<()> {
     guest.check(&format!("sh {PACKAGES_DIR}/smoke"), Duration::from_mins(1)).map(drop)
 }
 
-/// Turned on, one mode after the other and turned off, all by controls of the app: the kernel runs what was chosen, and has
-/// loaded it once.
+/// Enables, chooses each mode and disables, all in the app: the kernel runs what was chosen, and has loaded once.
 pub(super) fn app(guest: &mut Guest) -> Result<()> {
     ensure_unloaded(guest)?;
     let before = kernel(guest)?;
@@ -80,7 +79,7 @@ pub(super) fn app(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Turned on, set up, and the computer started anew: the scheduler is loaded, and everything is as it was left.
+/// After enabling, configuring and a reboot, the scheduler is loaded and the configuration is unchanged.
 pub(super) fn reboot(guest: &mut Guest) -> Result<()> {
     ensure!(kernel(guest)?.state == "disabled");
     guest.check("scherzoctl enable", Duration::from_secs(30))?;
@@ -94,7 +93,7 @@ pub(super) fn reboot(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A new version while the scheduler is loaded: the scheduler is loaded anew, and everything is as it was.
+/// Upgrading while the scheduler is loaded reloads it and keeps the configuration.
 pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
     let daemon = guest.check("systemctl show -P MainPID scherzod", MOMENT)?;
     install_revision(guest, 2)?;
@@ -106,8 +105,7 @@ pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
     ensure_as_left(guest)
 }
 
-/// Removed with everything: nothing is loaded, nothing runs, and the system is what it was, file by file and setting by
-/// setting.
+/// After purging, nothing is loaded or running, and the system is as before: every file and every setting.
 pub(super) fn purge(guest: &mut Guest) -> Result<()> {
     ensure!(property(guest, "State")? == "running", "there is nothing to unload");
     guest.check(&format!("{APT} purge 'scherzo*' gnome-shell-extension-scherzo"), PACKAGE_LIMIT)?;
@@ -155,7 +153,7 @@ pub(super) fn doctor_without_sched_ext(guest: &mut Guest) -> Result<()> {
     ensure_doctor_says(guest, &["no sched_ext", "Start one built with CONFIG_SCHED_CLASS_EXT"])
 }
 
-/// The doctor names the fault of the type information, and what to do.
+/// The doctor names the malformed type information, and what to do.
 pub(super) fn doctor_with_malformed_btf(guest: &mut Guest) -> Result<()> {
     ensure_doctor_says(guest, &["pahole", "scx_bpf_", "Start another build"])
 }
@@ -166,13 +164,13 @@ pub(super) fn app_without_sched_ext(guest: &mut Guest) -> Result<()> {
     use_app(guest, &format!("guest_app_refused.py '{reason}' 'Start one built with CONFIG_SCHED_CLASS_EXT'"))
 }
 
-/// The same for the fault of the type information.
+/// The same for malformed type information.
 pub(super) fn app_with_malformed_btf(guest: &mut Guest) -> Result<()> {
     let reason = "type information (BTF) is malformed, so no scheduler can be loaded";
     use_app(guest, &format!("guest_app_refused.py '{reason}' pahole 'Start another build'"))
 }
 
-/// Plays a script of the scenarios on desktops as somebody who sits at the machine.
+/// Runs a script of the desktop scenarios in an active local session.
 fn use_app(guest: &mut Guest, script: &str) -> Result<()> {
     let told = guest.check(&format!("{LOG_IN} python3 -B {SCRIPTS_DIR}/{script}"), APP_LIMIT)?;
     told.lines().filter(|line| line.starts_with("NOTE")).for_each(say);
@@ -192,7 +190,7 @@ fn ensure_doctor_says(guest: &mut Guest, parts: &[&str]) -> Result<()> {
 
 fn install_revision(guest: &mut Guest, revision: u32) -> Result<()> {
     let output = guest.check(&format!("{APT} install {PACKAGES_DIR}/{revision}/*.deb 2>&1"), PACKAGE_LIMIT)?;
-    // Maintainer scripts that stumble say so without always failing.
+    // Maintainer scripts can print errors and still succeed.
     let complaints: Vec<_> = output.lines().filter(|line| line.contains("failed") || line.contains("rror:")).collect();
     ensure!(complaints.is_empty(), "installing complained: {complaints:?}");
     Ok(())

@@ -1,11 +1,10 @@
-//! What the power daemons of a laptop say becomes the mode: the real UPower and power-profiles-daemon over a mocked
-//! battery.
+//! The mode follows the power daemons of a laptop: the real UPower and power-profiles-daemon, over a mocked battery.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::agreement::{Story, ensure_agreement, story};
+use crate::agreement::{ServiceReport, ensure_agreement, service_report};
 use scherzo_rig::guest::Guest;
 use scherzo_rig::image::SCRIPTS_DIR;
 use scherzo_rig::progress::say;
@@ -20,7 +19,7 @@ const ANSWER_LIMIT_S: u32 = 30;
 /// From the moment the plug is pulled until the new mode is in effect.
 const MAX_FOLLOWING_MS: u64 = 1_000;
 
-/// Unplugged is low-power, plugged in is as before, and a choice ends with the change.
+/// On battery the mode is low-power, on mains the previous one; a chosen mode ends when the power source changes.
 pub(super) fn battery(guest: &mut Guest) -> Result<()> {
     let (loaded, before) = on_mains(guest)?;
     let unplugging_ms = follow(guest, "unplug low-power")?;
@@ -39,7 +38,7 @@ pub(super) fn battery(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// A low battery counts more than a profile that was chosen.
+/// A low battery overrides a chosen power profile.
 pub(super) fn low_battery(guest: &mut Guest) -> Result<()> {
     let (loaded, before) = on_mains(guest)?;
     follow(guest, "unplug low-power")?;
@@ -56,7 +55,7 @@ pub(super) fn low_battery(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// What `powerprofilesctl` sets becomes the mode.
+/// The mode follows the profile that `powerprofilesctl` sets.
 pub(super) fn profile(guest: &mut Guest) -> Result<()> {
     let (loaded, _) = on_mains(guest)?;
     let_source_settle(guest)?;
@@ -68,7 +67,7 @@ pub(super) fn profile(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// What changes right after the plug counts as the power daemon's own doing.
+/// Sets a profile once the change of source is long enough ago: sooner, the change counts as the power daemon's own.
 fn let_source_settle(guest: &mut Guest) -> Result<()> {
     guest.check("sleep 3", MOMENT).map(drop)
 }
@@ -77,15 +76,15 @@ fn set_profile(guest: &mut Guest, profile: &str) -> Result<()> {
     guest.check(&format!("powerprofilesctl set {profile}"), MOMENT * 2).map(drop)
 }
 
-/// Loaded, plugged in, with the mode left to Scherzo; and what it says then.
-fn on_mains(guest: &mut Guest) -> Result<(KernelState, Story)> {
+/// Loads the scheduler on mains power with the mode left to Scherzo; what kernel and service report then.
+fn on_mains(guest: &mut Guest) -> Result<(KernelState, ServiceReport)> {
     ensure_supply(guest)?;
     let loaded = ensure_loaded(guest)?;
-    // A change of source ends what earlier cases have chosen.
+    // A change of source ends the mode that an earlier case has chosen.
     call(guest, "SetMode", "s auto")?;
     follow(guest, "unplug low-power")?;
     follow(guest, "plug interactive")?;
-    Ok((loaded, story(guest)?))
+    Ok((loaded, service_report(guest)?))
 }
 
 /// Starts the mocked supply unless it is there, and waits until UPower and the service see it.

@@ -10,19 +10,19 @@ use scherzo_rig::service::{MOMENT, call, ensure_unloaded, journal};
 use scherzo_rig::shell::Shell;
 
 const README: &str = include_str!("../../../README.md");
-/// What is run here.
+/// The programs whose commands are run.
 const RUN_HERE: [&str; 2] = ["scherzoctl ", "busctl "];
 /// How code blocks are indented.
 const INDENT: &str = "    ";
 /// Where the guest finds the program that the README runs under a mode.
 const STAND_INS: &str = "/run/readme";
-/// What goes on until it is interrupted is interrupted after so long.
+/// Interrupts a monitoring command after two seconds.
 const WATCHED: &str = "timeout --signal=INT 5";
 /// `timeout`'s status for what had to be interrupted.
 const INTERRUPTED: i32 = 124;
 const ENDS_BY_ITSELF: Duration = Duration::from_mins(1);
 
-/// One after the other, from turned off.
+/// Runs the commands in order, beginning with the scheduler turned off.
 pub(super) fn commands(guest: &mut Guest) -> Result<()> {
     call(guest, "SetMode", "s auto")?;
     ensure_unloaded(guest)?;
@@ -37,7 +37,7 @@ pub(super) fn commands(guest: &mut Guest) -> Result<()> {
     call(guest, "SetMode", "s auto").map(drop)
 }
 
-/// What must be so afterwards, where a command changes something.
+/// Checks the effect of the commands that change something.
 fn expect(guest: &mut Guest, command: &str) -> Result<()> {
     let words = command.split('#').next().unwrap_or_default().trim_end();
     match words {
@@ -54,7 +54,7 @@ fn commands_of(text: &str) -> impl Iterator<Item = &str> {
     code.filter(|line| RUN_HERE.iter().any(|program| line.starts_with(program)))
 }
 
-/// For the guest's shell, and the status that is right: what monitors goes on until someone interrupts it.
+/// The command for the guest's shell, and the expected exit status: monitoring commands run until they are interrupted.
 fn as_typed(command: &str) -> (String, i32) {
     let monitors = command.split(' ').nth(1) == Some("monitor");
     let (prefix, status) = if monitors { (format!("{WATCHED} "), INTERRUPTED) } else { (String::new(), 0) };
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_command_of_the_readme_is_known() {
-        // These are for a checkout, which a guest has none of.
+        // These need a checkout, which the guest does not have.
         let builds = |line: &&str| line.starts_with("cargo ") || line.starts_with("sudo target/");
         let code = README.lines().filter_map(|line| line.strip_prefix(INDENT)).map(str::trim);
         let unknown: Vec<_> = code.filter(|line| !builds(line) && !line.is_empty()).collect();

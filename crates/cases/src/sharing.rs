@@ -1,4 +1,4 @@
-//! Who gets how much of the CPUs.
+//! How CPU time is shared between classes.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -11,8 +11,8 @@ use scherzo_rig::shell::Shell;
 const MIN_FREE_PERCENT: f64 = 3.0;
 const MIN_PINNED_PERCENT: f64 = 0.85;
 
-/// Pairs that hand a byte to and fro, one per CPU, are interactive and go first, and each side wakes the other before it
-/// sleeps, so that a CPU never runs out of them. Hogs have a share all the same, also where only one CPU is theirs.
+/// Pairs that pass a byte back and forth, one per CPU, are interactive and go first, and each side wakes the other before it
+/// sleeps, so that a CPU never runs out of them. Hogs still get a share, even one that may run on a single CPU only.
 pub(super) fn hogs_beside_message_passing(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;

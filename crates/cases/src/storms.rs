@@ -1,4 +1,4 @@
-//! Much of something at once.
+//! Stress: many tasks, mode changes, loads and kills in quick succession.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn affinity(guest: &mut Guest) -> Result<()> {
     survives(guest, "stress-ng --race-sched $(nproc) --timeout 10s --quiet", Duration::from_mins(1))
 }
 
-/// Tasks are born and die faster than they can be known.
+/// Tasks start and exit faster than the policy can learn about them.
 pub(super) fn fork(guest: &mut Guest) -> Result<()> {
     survives(guest, "stress-ng --fork $((2 * $(nproc))) --timeout 10s --quiet", Duration::from_mins(1))
 }
@@ -46,7 +46,7 @@ pub(super) fn soak(guest: &mut Guest) -> Result<()> {
 /// An hour of everything, in turns of a minute, while the mode changes every second.
 pub(super) fn hour(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
-    // More than there is time for: they end when told to.
+    // More changes than fit into the time: the command is killed at the end.
     let mut modes = guest.spawn(&change_modes_command(10 * NR_MINUTES * 60, Duration::from_secs(1)))?;
     for (minute, storm) in (1..=NR_MINUTES).zip(TURNS.iter().cycle()) {
         guest.check(&format!("stress-ng {storm} --timeout 60s --quiet"), Duration::from_mins(5))?;
@@ -58,15 +58,15 @@ pub(super) fn hour(guest: &mut Guest) -> Result<()> {
         say(&format!("minute {minute} of {NR_MINUTES}: {storm}"));
     }
     guest.kill(&modes)?;
-    let [handed, swept] = statistics(guest, ["nr_handed", "nr_swept"])?;
-    say(&format!("user space was handed {handed} tasks; {swept} were taken back because it took too long"));
+    let [submitted, swept] = statistics(guest, ["nr_handed", "nr_swept"])?;
+    say(&format!("{submitted} tasks were submitted to user space; {swept} were reclaimed because it took too long"));
     call(guest, "SetMode", "s auto")?;
     call(guest, "SetPreemption", "b true").map(drop)
 }
 
 const NR_MINUTES: u32 = 60;
 
-/// What an hour is made of.
+/// The storms that the hour alternates between.
 const TURNS: &[&str] = &[
     "--cpu 4 --cpu-method int64",
     "--fork 2 --exec 2",
@@ -97,7 +97,7 @@ pub(super) fn hundred_loads(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// The service comes back from every kill. Turning it off and on forgives what the backoff has counted.
+/// The service recovers from every kill. Turning it off and on resets the backoff.
 pub(super) fn hundred_kills(guest: &mut Guest) -> Result<()> {
     for _ in 0..100 {
         faults::engine_killed(guest)?;

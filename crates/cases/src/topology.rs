@@ -11,7 +11,7 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// Two hogs per CPU keep every CPU of every domain busy, and stay in their domain for the most part.
+/// Two hogs per CPU keep every CPU of every LLC domain busy, and mostly stay in their domain.
 pub(super) fn spreads(guest: &mut Guest) -> Result<()> {
     let nodes = guest.check("ls -d /sys/devices/system/node/node[0-9]* | wc -l", MOMENT)?;
     ensure!(nodes == "2", "the machine has {nodes} nodes");
@@ -38,8 +38,8 @@ fn idle_ticks(stat: &str) -> impl Iterator<Item = u64> {
     of_cpus.filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
 }
 
-/// All CPUs of a domain leave under load, one after the other, and with them every CPU that some tasks may use. The kernel
-/// moves those elsewhere, the others keep all CPUs busy, and the counts are right.
+/// All CPUs of an LLC domain go offline under load, one after the other, including every CPU that some tasks may use. The
+/// kernel moves those tasks elsewhere, the others keep all CPUs busy, and the counters stay right.
 pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     let list = guest.check("cat /sys/devices/system/node/node1/cpulist", MOMENT)?;
@@ -49,14 +49,14 @@ pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
     guest.check("sleep 1", MOMENT)?;
     let set_online =
         |value: u32| format!("for cpu in {cpus}; do echo {value} >/sys/devices/system/cpu/$cpu/online; done");
-    guest.check(&set_online(0), HOTPLUG_LIMIT).context("CPUs could not leave")?;
+    guest.check(&set_online(0), HOTPLUG_LIMIT).context("CPUs could not be taken offline")?;
     guest.check("sleep 2", MOMENT)?;
     ensure_responsive(guest)?;
     ensure_undisturbed(guest, &loaded)?;
     let nr_online: u64 = guest.check("nproc", MOMENT)?.parse()?;
     let [nr_running] = statistics(guest, ["nr_running"])?;
     ensure!(nr_running == nr_online, "{nr_running} of {nr_online} CPUs are said to be busy under two hogs each");
-    guest.check(&set_online(1), HOTPLUG_LIMIT).context("CPUs could not return")?;
+    guest.check(&set_online(1), HOTPLUG_LIMIT).context("CPUs could not be taken online")?;
     ensure_responsive(guest)?;
     end_load(guest, &confined)?;
     end_load(guest, &load)?;
@@ -64,10 +64,10 @@ pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
     ensure_sound(guest)
 }
 
-/// A domain's CPUs need so long to leave an emulated machine under load, or to return.
+/// Time limit for taking the CPUs of a domain offline, or back, on an emulated machine under load.
 const HOTPLUG_LIMIT: Duration = Duration::from_mins(1);
 
-/// What is changed from its default, together: all of these are flags.
+/// Settings that are changed from their defaults together: all are flags.
 const PLACEMENTS: &[&[(&str, bool)]] = &[
     &[("builtin_idle", false)],
     &[("builtin_idle", false), ("whole_cores", false)],
@@ -77,7 +77,7 @@ const PLACEMENTS: &[&[(&str, bool)]] = &[
     &[("minimal_policy", true)],
 ];
 
-/// Each way to find idle CPUs, and the options that only loading can change, carries a mixed load.
+/// A mixed load runs with each way to find idle CPUs, and with each setting that takes effect only at load.
 pub(super) fn placements(guest: &mut Guest) -> Result<()> {
     for placement in PLACEMENTS {
         for (key, value) in *placement {

@@ -1,4 +1,4 @@
-//! Kernels on which no scheduler can load: the service lives, and says why.
+//! Kernels on which no scheduler can load: the service runs and reports why.
 
 use anyhow::{Result, ensure};
 
@@ -13,7 +13,7 @@ pub(super) fn boot(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// The state is `unsupported`, and turning it on is refused with a sentence, on the bus and on the command line.
+/// The state is `unsupported`, and enabling is refused with an explanation, on the bus and on the command line.
 pub(super) fn refusal(guest: &mut Guest) -> Result<()> {
     let refused = try_call(guest, "SetEnabled", "b true")?;
     ensure_refused(&refused, &["kernel"])?;

@@ -1,4 +1,4 @@
-//! Talking to the service in a guest the way a person would: `busctl`, and the kernel's own files.
+//! Talking to the service in a guest with `busctl`, and reading the kernel's own files.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::shell::{Output, Shell};
 pub const UNIT: &str = "scherzod.service";
 /// The engine's process: the one that schedules or loads.
 pub const ENGINE: &str = "scherzo-engine";
-/// The process of an engine that waits to be the next one.
-const SPARE: &str = "scherzo-spare";
+/// The process of the standby engine.
+const STANDBY: &str = "scherzo-spare";
 /// The setting that loading turns off and unloading restores.
 pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
@@ -22,7 +22,7 @@ pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
 /// What the service remembers.
 const STATE_DIRECTORY: &str = "/var/lib/scherzo";
-/// For whatever should be over in a moment.
+/// Time limit for whatever takes no noticeable time.
 pub const MOMENT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
@@ -152,42 +152,42 @@ pub fn ensure_undisturbed(shell: &mut dyn Shell, before: &KernelState) -> Result
     wait_for_state(shell, "running", MOMENT)
 }
 
-/// Starts the service anew with an empty memory that is no disk's: where time is virtual it leaps while all CPUs wait for
-/// a disk.
+/// Restarts the service with an empty state directory in memory: virtual time jumps ahead while all CPUs wait for a disk.
 pub fn keep_state_in_memory(shell: &mut dyn Shell) -> Result<()> {
     let mount = format!("mkdir -p {STATE_DIRECTORY} && mount -t tmpfs tmpfs {STATE_DIRECTORY}");
     shell.check(&format!("systemctl stop {UNIT}; {mount} && systemctl start {UNIT}"), MOMENT * 6).map(drop)
 }
 
-/// The process id of the engine that schedules: the oldest of that name. A spare one is called otherwise, but for the moment
-/// in which it is started.
+/// The process id of the engine that schedules: the oldest of that name. A standby engine has another name, except
+/// for the moment in which it is started.
 pub fn engine_pid(shell: &mut dyn Shell) -> Result<u32> {
     let text = shell.check(&format!("pgrep -xo {ENGINE}"), MOMENT).context("the engine does not run")?;
     text.parse().with_context(|| format!("not one engine: {text}"))
 }
 
-/// The process id of the spare engine, which comes a while after the one that schedules.
-pub fn spare_pid(shell: &mut dyn Shell) -> Result<u32> {
+/// The process id of the standby engine, which is started some time after the one that schedules.
+pub fn standby_pid(shell: &mut dyn Shell) -> Result<u32> {
     let mut text = String::new();
-    wait_until(shell, "a spare engine", MOMENT, |shell| {
-        text = spare_pids(shell)?;
+    wait_until(shell, "a standby engine", MOMENT, |shell| {
+        text = standby_pids(shell)?;
         Ok(!text.is_empty())
     })?;
-    text.parse().with_context(|| format!("not one spare engine: {text}"))
+    text.parse().with_context(|| format!("not one standby engine: {text}"))
 }
 
-/// Waits until a spare engine, if one is kept, has prepared itself: once after loading that takes as much CPU time as
-/// loading does, which is not what the scheduler costs while it runs.
+/// Waits until the standby engine, if there is one, is prepared: that takes as much CPU time as loading, once after each load,
+/// and is not part of the scheduler's running cost.
 pub fn wait_for_calm(shell: &mut dyn Shell) -> Result<()> {
     let spent = "cut -d' ' -f1 /proc/$pid/schedstat";
-    let unchanged = format!("pid=$(pgrep -x {SPARE}) || exit 0; before=$({spent}); sleep 1; [ $before = $({spent}) ]");
+    let unchanged =
+        format!("pid=$(pgrep -x {STANDBY}) || exit 0; before=$({spent}); sleep 1; [ $before = $({spent}) ]");
     shell.check("sleep 1", MOMENT)?;
-    wait_until(shell, "the spare engine is prepared", MOMENT, |shell| Ok(shell.run(&unchanged, MOMENT)?.status == 0))
+    wait_until(shell, "the standby engine is prepared", MOMENT, |shell| Ok(shell.run(&unchanged, MOMENT)?.status == 0))
 }
 
-/// The process ids of all spare engines.
-pub fn spare_pids(shell: &mut dyn Shell) -> Result<String> {
-    Ok(shell.run(&format!("pgrep -x {SPARE}"), MOMENT)?.stdout.trim().to_owned())
+/// The process ids of all standby engines.
+pub fn standby_pids(shell: &mut dyn Shell) -> Result<String> {
+    Ok(shell.run(&format!("pgrep -x {STANDBY}"), MOMENT)?.stdout.trim().to_owned())
 }
 
 /// Two CPU hogs per CPU, until the guest ends or [`end_load`].
@@ -206,7 +206,7 @@ pub fn rcu_policy(shell: &mut dyn Shell) -> Result<String> {
     Ok(columns.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Many short programs, one after the other, must come to their end: ordinary tasks are being run.
+/// Many short programs must finish one after the other: ordinary tasks are scheduled.
 pub fn ensure_responsive(shell: &mut dyn Shell) -> Result<()> {
     shell.check("for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & wait $!; done", Duration::from_secs(20)).map(drop)
 }
