@@ -1,5 +1,5 @@
-//! Service, kernel and BPF agree: the properties of the service match the state of sched_ext in the kernel and the mode that
-//! the loaded scheduler acts on.
+//! Service, kernel and BPF agree: the properties of the service match the state of sched_ext in the kernel and the mode
+//! that the loaded scheduler acts on.
 
 use std::fmt;
 use std::time::Duration;

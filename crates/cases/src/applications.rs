@@ -27,7 +27,8 @@ const INSTANCE: &str = "app-org.gnome.Builder@5c1f.service";
 /// Time limit for starting or ending a session.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Once turned on in the way the app does it, rules apply immediately and after the next login, until they are turned off.
+/// Once turned on in the way the app does it, rules apply immediately and after the next login, until they are turned
+/// off.
 pub(super) fn followed(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s auto")?;
@@ -61,8 +62,8 @@ pub(super) fn followed(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// Starts a session on the first console and waits for its desktop. The unit that applies the rules belongs to no session;
-/// polkit goes by the user's active one.
+/// Starts a session on the first console and waits for its desktop. The unit that applies the rules belongs to no
+/// session; polkit goes by the user's active one.
 fn log_in(guest: &mut Guest) -> Result<()> {
     let session = "systemctl --user start desktop.target && exec systemd-notify --ready --exec \\; sleep infinity";
     let as_a_login_does = "--uid=person -p PAMName=login -p TTYPath=/dev/tty1 -p StandardInput=tty-force";

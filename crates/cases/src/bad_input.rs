@@ -1,4 +1,5 @@
-//! Wrong input from users and programs: each mistake gets a named error and a message, and what was running keeps running.
+//! Wrong input from users and programs: each mistake gets a named error and a message, and what was running keeps
+//! running.
 
 use std::time::Duration;
 

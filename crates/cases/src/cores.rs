@@ -32,7 +32,8 @@ struct Work {
     slow: u64,
 }
 
-/// The kernel accepts a scheduler that distinguishes fast and slow cores; under load, tasks that compute run on fast ones.
+/// The kernel accepts a scheduler that distinguishes fast and slow cores; under load, tasks that compute run on fast
+/// ones.
 pub(super) fn recognised(guest: &mut Guest) -> Result<()> {
     let cores = describe(guest)?;
     let loaded = ensure_loaded(guest)?;
@@ -131,7 +132,8 @@ fn restart(guest: &mut Guest) -> Result<()> {
     guest.check(&format!("systemctl restart {UNIT}"), MOMENT * 6).map(drop)
 }
 
-/// Where the kernel refuses the distinction, the engine treats all cores as alike, and the rest of the case would prove less.
+/// Where the kernel refuses the distinction, the engine treats all cores as alike, and the rest of the case would prove
+/// less.
 fn ensure_recognised(guest: &mut Guest) -> Result<()> {
     let invocation = guest.check(&format!("systemctl show --value -p InvocationID {UNIT}"), MOMENT)?;
     let log = guest.check(&format!("journalctl --no-pager -o cat _SYSTEMD_INVOCATION_ID={invocation}"), MOMENT)?;

@@ -18,8 +18,8 @@ const NR_QUICK_TURNS: u32 = 8;
 /// How long the service may take to come back, backoff included.
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// The kernel returns to its default scheduler immediately; the service reports the reason and recovers. Both signals come
-/// from outside, and the service treats them alike.
+/// The kernel returns to its default scheduler immediately; the service reports the reason and recovers. Both signals
+/// come from outside, and the service treats them alike.
 pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
     for signal in ["KILL", "TERM"] {
         let before = ensure_loaded(guest)?;
@@ -80,8 +80,8 @@ pub(super) fn engine_stopped(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
-/// CPUs go offline and return under load, without the scheduler being reloaded: first with pauses, then in quick succession,
-/// because the engine must be woken even if the wake-up falls into the last microseconds of a CPU.
+/// CPUs go offline and return under load, without the scheduler being reloaded: first with pauses, then in quick
+/// succession, because the engine must be woken even if the wake-up falls into the last microseconds of a CPU.
 pub(super) fn cpu_hotplug(guest: &mut Guest) -> Result<()> {
     const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
     let loaded = ensure_loaded(guest)?;

@@ -17,9 +17,9 @@ use scherzo_rig::shell::Shell;
 const NR_KILLS: u32 = 200;
 /// The moments are the same ones in every run.
 const SEED: u32 = 1;
-/// From a kill until the service says that the next engine's scheduler runs, loading included: the standby engine has done
-/// the slow part beforehand. If it is killed while it starts there is no standby engine, and a full load is allowed for on
-/// top: a fraction of a second on hardware, some seconds where the kernel's verifier is emulated.
+/// From a kill until the service says that the next engine's scheduler runs, loading included: the standby engine has
+/// done the slow part beforehand. If it is killed while it starts there is no standby engine, and a full load is
+/// allowed for on top: a fraction of a second on hardware, some seconds where the kernel's verifier is emulated.
 const MAX_BACK_MS: u64 = 1_000;
 /// For a kill, its recovery and the pause before the next one; on real hardware.
 const KILL_LIMIT: Duration = Duration::from_secs(8);
@@ -40,12 +40,12 @@ pub(super) fn two_hundred(guest: &mut Guest) -> Result<()> {
     call(guest, "SetMode", "s auto").map(drop)
 }
 
-/// Most memory of a standby engine and its BPF objects. It takes about 11 MiB; one huge page more is allowed, because their
-/// number depends on the alignment of its memory.
+/// Most memory of a standby engine and its BPF objects. It takes about 11 MiB; one huge page more is allowed, because
+/// their number depends on the alignment of its memory.
 const MAX_STANDBY_KIB: u64 = 14 << 10;
 
-/// After one kill the standby engine, which takes little memory, takes over and another one is started. None is left when the
-/// scheduler is turned off.
+/// After one kill the standby engine, which takes little memory, takes over and another one is started. None is left
+/// when the scheduler is turned off.
 pub(super) fn one(guest: &mut Guest) -> Result<()> {
     keep_state_in_memory(guest)?;
     ensure_loaded(guest)?;
@@ -61,7 +61,8 @@ pub(super) fn one(guest: &mut Guest) -> Result<()> {
     wait_until(guest, "no standby engine is left", MOMENT, |shell| Ok(standby_pids(shell)?.is_empty()))
 }
 
-/// CPUs go offline and return while the standby engine waits: the kernel refuses what it has prepared, and it loads again.
+/// CPUs go offline and return while the standby engine waits: the kernel refuses what it has prepared, and it loads
+/// again.
 pub(super) fn one_after_hotplug(guest: &mut Guest) -> Result<()> {
     const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
     ensure_loaded(guest)?;

@@ -1,7 +1,7 @@
 //! The promises about time, on a clock that only the guest's own instructions move.
 //!
-//! That clock has one flaw: while every CPU waits for the disk, it jumps to the next timer, however far away that is. So
-//! whatever is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
+//! That clock has one flaw: while every CPU waits for the disk, it jumps to the next timer, however far away that is.
+//! So whatever is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
 
 use std::time::Duration;
 
@@ -67,7 +67,8 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without work.
+/// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without
+/// work.
 fn ensure_preempted_tasks_are_reclaimed(guest: &mut Guest) -> Result<()> {
     let [submitted, reclaimed] = statistics(guest, ["nr_handed", "nr_reclaimed"])?;
     let part = reclaimed as f64 / submitted as f64;

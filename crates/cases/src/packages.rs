@@ -20,8 +20,8 @@ const PACKAGE_LIMIT: Duration = Duration::from_mins(2);
 const BOOT_DELAY_LIMIT: Duration = Duration::from_mins(1);
 /// Time limit for an app on an emulated desktop.
 const APP_LIMIT: Duration = Duration::from_mins(5);
-/// Starts an active local session, whose user polkit asks for no password. The home directory is temporary: removing what an
-/// app leaves there is not the task of a package.
+/// Starts an active local session, whose user polkit asks for no password. The home directory is temporary: removing
+/// what an app leaves there is not the task of a package.
 const LOG_IN: &str = "mkdir -p -m 700 /tmp/home && chown person: /tmp/home && systemd-run --quiet --wait --pipe --collect \
                       --property=User=person --property=PAMName=login --property=TTYPath=/dev/tty1 \
                       --setenv=XDG_SESSION_TYPE=x11 env HOME=/tmp/home";
@@ -135,7 +135,8 @@ pub(super) fn purge(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// On a kernel that cannot: the packages install, the service runs and says so at once, and Scherzo cannot be turned on.
+/// On a kernel that cannot: the packages install, the service runs and says so at once, and Scherzo cannot be turned
+/// on.
 pub(super) fn install_unsupported(guest: &mut Guest) -> Result<()> {
     install_revision(guest, 1)?;
     ensure_healthy(guest)?;

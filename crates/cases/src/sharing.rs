@@ -11,8 +11,9 @@ use scherzo_rig::shell::Shell;
 const MIN_FREE_PERCENT: f64 = 3.0;
 const MIN_PINNED_PERCENT: f64 = 0.85;
 
-/// Pairs that pass a byte back and forth, one per CPU, are interactive and go first, and each side wakes the other before it
-/// sleeps, so that a CPU never runs out of them. Hogs still get a share, even one that may run on a single CPU only.
+/// Pairs that pass a byte back and forth, one per CPU, are interactive and go first, and each side wakes the other
+/// before it sleeps, so that a CPU never runs out of them. Hogs still get a share, even one that may run on a single
+/// CPU only.
 pub(super) fn hogs_beside_message_passing(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;

@@ -1,5 +1,5 @@
-//! Suspend, a package upgrade and a reboot. Afterwards service, kernel and BPF agree on the state, and the mode that the user
-//! has chosen is still in effect.
+//! Suspend, a package upgrade and a reboot. Afterwards service, kernel and BPF agree on the state, and the mode that
+//! the user has chosen is still in effect.
 
 use anyhow::{Result, ensure};
 
@@ -12,11 +12,11 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// logind suspends a busy machine, which freezes its tasks and takes all CPUs but one offline, and resumes it. The scheduler
-/// is not reloaded, and the chosen mode is still in effect.
+/// logind suspends a busy machine, which freezes its tasks and takes all CPUs but one offline, and resumes it. The
+/// scheduler is not reloaded, and the chosen mode is still in effect.
 ///
-/// Only once per boot: on resume, QEMU's firmware leaves the power management registers without an address (PMBASE reads 0),
-/// so that the next suspend would end at once.
+/// Only once per boot: on resume, QEMU's firmware leaves the power management registers without an address (PMBASE
+/// reads 0), so that the next suspend would end at once.
 pub(super) fn suspend(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s fifo")?;
@@ -47,8 +47,8 @@ fn nr_resumes_seen(shell: &mut dyn Shell) -> Result<u64> {
     Ok(shell.check(&count, MOMENT)?.parse()?)
 }
 
-/// A package is upgraded while the scheduler runs, in the steps of its scripts: files are replaced, units are reloaded, the
-/// service is restarted. Desired state and chosen mode are kept.
+/// A package is upgraded while the scheduler runs, in the steps of its scripts: files are replaced, units are reloaded,
+/// the service is restarted. Desired state and chosen mode are kept.
 pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
     let before = ensure_loaded(guest)?;
     call(guest, "SetMode", "s fifo")?;

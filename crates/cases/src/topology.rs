@@ -38,8 +38,8 @@ fn idle_ticks(stat: &str) -> impl Iterator<Item = u64> {
     of_cpus.filter_map(|line| line.split_ascii_whitespace().nth(4)?.parse().ok())
 }
 
-/// All CPUs of an LLC domain go offline under load, one after the other, including every CPU that some tasks may use. The
-/// kernel moves those tasks elsewhere, the others keep all CPUs busy, and the counters stay right.
+/// All CPUs of an LLC domain go offline under load, one after the other, including every CPU that some tasks may use.
+/// The kernel moves those tasks elsewhere, the others keep all CPUs busy, and the counters stay right.
 pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     let list = guest.check("cat /sys/devices/system/node/node1/cpulist", MOMENT)?;

@@ -1,4 +1,4 @@
-//! Who is compared: how each takes charge of the machine, and what it says about its own cost.
+//! The schedulers that are compared: how each is loaded and unloaded, and its own cost.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use scherzo_rig::shell::Shell;
 /// Where the peer lies in the guest.
 pub const PEER_PATH: &str = "/usr/lib/scherzo-rig/scx_rustland";
 const PEER_UNIT: &str = "peer.service";
-/// For a peer to load or unload.
+/// Time limit for the peer to load or unload.
 const PEER_LIMIT: Duration = Duration::from_secs(40);
 
-/// Remembers by a file that it was on.
+/// Records in a file that it was on.
 const HRTICK_OFF: &str = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
     cd /sys/kernel/debug/sched && if grep -qw HRTICK features; then touch /run/had-hrtick && echo NO_HRTICK > features; fi";
 const HRTICK_BACK: &str =
     "if [ -e /run/had-hrtick ]; then rm /run/had-hrtick && echo HRTICK > /sys/kernel/debug/sched/features; fi";
 
-/// Who is measured.
+/// A scheduler that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contender {
@@ -39,10 +39,11 @@ pub enum Contender {
     Scherzo,
     /// Scherzo in low-power mode with preemption; measured only where the machine is not busy.
     LowPower,
-    /// The probe's threads as SCHED_FIFO over the kernel's own scheduler: nothing can be prompter.
+    /// The probe's threads as SCHED_FIFO over the kernel's own scheduler: no scheduler has lower latency.
     Floor,
-    /// The same without the timers that the kernel's own scheduler sets for the ends of slices (HRTICK, on from Linux 7.2).
-    /// On an emulated CPU each of them ends a turn, which makes everything look prompter than it is: see docs/benchmarks.md.
+    /// The same without the timers that the kernel's own scheduler sets for the ends of slices (HRTICK, on from Linux
+    /// 7.2). On an emulated CPU each of them ends a turn, which makes all latencies look lower than they are: see
+    /// docs/benchmarks.md.
     PlainFloor,
 }
 
@@ -62,16 +63,16 @@ pub struct Account {
 /// See [`Account::own`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// Enqueues of not interactive tasks that found no idle CPU.
+    /// Enqueues of tasks that are not interactive and found no idle CPU.
     pub nr_contended: u64,
-    /// Of these, handed to user space.
-    pub nr_handed: u64,
+    /// Of these, submitted to user space.
+    pub nr_submitted: u64,
     /// Times that a CPU went idle.
     pub nr_idle_entries: u64,
 }
 
 impl Contender {
-    /// Everyone, in the order of the tables.
+    /// All contenders, in the order of the tables.
     pub const ALL: [Self; 6] =
         [Self::Default, Self::Rustland, Self::Scherzo, Self::LowPower, Self::Floor, Self::PlainFloor];
 
@@ -136,7 +137,7 @@ impl Contender {
         Ok(now)
     }
 
-    /// It was in charge all the time.
+    /// Fails unless it was loaded for the whole measurement.
     pub(super) fn ensure_in_charge(self, shell: &mut dyn Shell, before: &KernelState) -> Result<()> {
         if matches!(self, Self::Scherzo | Self::LowPower) {
             return ensure_undisturbed(shell, before);
@@ -154,7 +155,7 @@ impl Contender {
         }
     }
 
-    /// What it has cost so far; `None` for the kernel's own scheduler, whose cost cannot be told apart.
+    /// Its cost so far; `None` for the kernel's own scheduler, whose cost cannot be measured separately.
     pub(super) fn account(self, shell: &mut dyn Shell) -> Result<Option<Account>> {
         match self {
             Self::Default | Self::Floor | Self::PlainFloor => Ok(None),
@@ -164,8 +165,8 @@ impl Contender {
             }
             Self::Scherzo | Self::LowPower => {
                 let keys = ["nr_handed", "nr_contended_batch", "nr_handed_batch", "nr_idle_entries"];
-                let [nr_user, nr_contended, nr_handed, nr_idle_entries] = service::statistics(shell, keys)?;
-                let own = Some(Own { nr_contended, nr_handed, nr_idle_entries });
+                let [nr_user, nr_contended, nr_submitted, nr_idle_entries] = service::statistics(shell, keys)?;
+                let own = Some(Own { nr_contended, nr_submitted, nr_idle_entries });
                 account(shell, ENGINE).map(|account| Some(Account { nr_user, own, ..account }))
             }
         }

@@ -1,7 +1,8 @@
-//! Scherzo beside the kernel's default scheduler, a peer, and the best that any scheduler can do: in one boot, in turns.
+//! Scherzo beside the kernel's default scheduler, a peer, and the best that any scheduler can do: in one boot, in
+//! turns.
 //!
-//! A comparison is a number of rounds. In each, every *contender* takes charge of the machine once and is measured under
-//! every load; the order rotates from round to round, so that nobody always goes first. Figures of different boots are not
+//! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load;
+//! the order rotates from round to round, so that none is always first. Figures of different boots are not
 //! comparable, and single figures mean little: [`summary`] takes medians and tells the spread, [`promises`] holds
 //! Scherzo's against the others', [`report`] prints both.
 
@@ -23,7 +24,7 @@ use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
 
-/// What keeps the machine busy.
+/// The load on the machine during a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
@@ -35,7 +36,7 @@ pub enum Workload {
     Hog2,
     /// A storm of short processes.
     Fork,
-    /// Bytes handed to and fro through pipes.
+    /// Bytes passed back and forth through pipes.
     Pipe,
     /// Two CPU hogs per CPU, and instead of the usual probe one thread that works 1 ms every 5 ms.
     Audio,
@@ -89,13 +90,13 @@ impl fmt::Display for Workload {
 /// What is measured, and how often.
 #[derive(Debug, Clone, Serialize)]
 pub struct ComparisonPlan {
-    /// Under which loads.
+    /// The loads.
     pub loads: Vec<Workload>,
-    /// Who is measured.
+    /// The contenders.
     pub contenders: Vec<Contender>,
-    /// How often each.
+    /// Rounds.
     pub nr_rounds: u32,
-    /// How long each time.
+    /// Seconds per measurement.
     pub seconds: u32,
 }
 
@@ -108,7 +109,7 @@ impl ComparisonPlan {
         nr_samples * (self.seconds + sample::WARMUP_SECONDS)
     }
 
-    /// Who is measured in a round, in order.
+    /// The contenders of a round, in order.
     fn order(&self, round: u32) -> impl Iterator<Item = Contender> {
         let nr_contenders = self.contenders.len();
         let first = round as usize % nr_contenders.max(1);

@@ -16,7 +16,7 @@ use scherzo_rig::roots::{self, Root};
 pub const RUSTLAND: &str = "scx_rustland";
 /// Its version.
 pub const RUSTLAND_VERSION: &str = "1.1.4";
-/// Where it is built: not where the checkouts are, which would have to wait for minutes.
+/// Its target directory. Not the one of the checkouts, whose builds would have to wait for minutes.
 const TARGET: &str = "peer-target";
 
 /// The program of scx_rustland, built once with the versions that its own lock file names.
@@ -33,7 +33,7 @@ pub fn rustland(cache: &Cache, build_root: &Root) -> Result<PathBuf> {
     Ok(dir.join(RUSTLAND))
 }
 
-/// Has cargo download a crate, as it does to describe it; where its sources then are.
+/// Has cargo download a crate (`cargo info` does) and returns where its sources are.
 fn download(name: &str, version: &str) -> Result<PathBuf> {
     let output = Command::new("cargo").args(["info", "--quiet", &format!("{name}@{version}")]).output()?;
     ensure!(output.status.success(), "cargo info {name}: {}", String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,7 @@ use super::contender::Contender;
 use super::sample::Measurement;
 use super::summary::{Figure, Spread, spread};
 
-/// A promise: a figure of Scherzo's under some loads, as a multiple of somebody else's.
+/// A promise: a figure of Scherzo under some loads, as a multiple of another contender's.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
     /// In which mode.
@@ -25,13 +25,13 @@ enum Limit {
     AtLeast(f64, Contender),
     /// No more than the kernel default's beyond the spread of both, or what the method resolves if that is more.
     NoWorse,
-    /// At least so much, whatever the others have.
+    /// At least this value, independent of the others.
     AtLeastItself(f64),
-    /// At most so much, whatever the others have.
+    /// At most this value, independent of the others.
     AtMostItself(f64),
 }
 
-/// Latencies below this share of each other cannot be told apart.
+/// Latencies that differ by less than this share are within the noise of the method.
 const RESOLUTION: f64 = 0.15;
 
 const OURS: Contender = Contender::Scherzo;
@@ -72,7 +72,7 @@ const PROMISES: &[Promise] = &[
     Promise { of: Contender::LowPower, figure: Figure::TimerP99, loads: HALF, limit: Limit::AtMost(2.0, OURS) },
 ];
 
-/// A promise held against figures.
+/// Whether the figures show a promise to be kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromiseResult {
     /// Whether it is kept.
@@ -87,7 +87,7 @@ impl fmt::Display for PromiseResult {
     }
 }
 
-/// Every promise that the samples say something about.
+/// Checks every promise that the measurements cover.
 #[must_use]
 pub fn results(samples: &[Measurement]) -> Vec<PromiseResult> {
     let pairs = PROMISES.iter().flat_map(|promise| promise.loads.iter().map(move |&load| (promise, load)));
@@ -137,7 +137,7 @@ fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<P
     }
 }
 
-/// As many digits as mean something.
+/// Prints as many digits as are significant.
 pub(super) fn number(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),

@@ -46,8 +46,8 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// A line for each contender, a column for each figure that anyone has, with half the spread where it was measured
-/// more than once.
+/// A line for each contender, a column for each figure that any contender has, with half the spread where it was
+/// measured more than once.
 fn table(samples: &[Measurement], contenders: &[Contender], load: Workload) -> String {
     let has = |figure: Figure| samples.iter().any(|sample| sample.load == load && figure.of(sample).is_some());
     let figures: Vec<_> = Figure::ALL.into_iter().filter(|figure| has(*figure)).collect();

@@ -11,7 +11,7 @@ use super::contender::{Account, Contender, Own};
 use scherzo_rig::measure::{Meter, number};
 use scherzo_rig::shell::Shell;
 
-/// For a load to settle before it is measured.
+/// Time for a load to settle before the measurement.
 pub const WARMUP_SECONDS: u32 = 2;
 
 /// Percentiles of a latency, in µs.
@@ -43,11 +43,11 @@ pub struct Cost {
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
-    /// Who.
+    /// The contender.
     pub contender: Contender,
-    /// Under what.
+    /// The load.
     pub load: Workload,
-    /// From 0.
+    /// The round, from 0.
     pub round: u32,
     /// From the timer to running.
     pub timer_wake_us: Percentiles,
@@ -59,7 +59,7 @@ pub struct Measurement {
     pub throughput: f64,
     /// Context switches of the whole machine.
     pub switches_per_s: f64,
-    /// Of a scheduler that has a process.
+    /// The cost, for schedulers with a process.
     pub cost: Option<Cost>,
 }
 
@@ -105,13 +105,13 @@ fn cost(before: &Account, after: &Account) -> Cost {
     let passed_ns = after.at_ns.saturating_sub(before.at_ns);
     let own = before.own.zip(after.own).map(|(before, after)| Own {
         nr_contended: after.nr_contended.saturating_sub(before.nr_contended),
-        nr_handed: after.nr_handed.saturating_sub(before.nr_handed),
+        nr_submitted: after.nr_submitted.saturating_sub(before.nr_submitted),
         nr_idle_entries: after.nr_idle_entries.saturating_sub(before.nr_idle_entries),
     });
     Cost {
         cpu_share: ratio(cpu_ns, passed_ns).unwrap_or(0.0),
         us_per_task: ratio(cpu_ns / 1e3, after.nr_user.saturating_sub(before.nr_user)),
-        user_share: own.and_then(|own| ratio(own.nr_handed as f64, own.nr_contended)),
+        user_share: own.and_then(|own| ratio(own.nr_submitted as f64, own.nr_contended)),
         idle_entries_per_s: own.and_then(|own| ratio(own.nr_idle_entries as f64 * 1e9, passed_ns)),
     }
 }
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn cost_is_what_came_in_between() {
-        let account = |at_ns, cpu_ns, nr_user, nr_contended, nr_handed| Account {
+        let account = |at_ns, cpu_ns, nr_user, nr_contended, nr_submitted| Account {
             at_ns,
             cpu_ns,
             nr_user,
-            own: Some(Own { nr_contended, nr_handed, nr_idle_entries: nr_user }),
+            own: Some(Own { nr_contended, nr_submitted, nr_idle_entries: nr_user }),
         };
         let cost = cost(&account(1_000_000, 50_000, 10, 100, 90), &account(3_000_000, 150_000, 60, 200, 185));
         let expected = Cost {

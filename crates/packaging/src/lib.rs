@@ -1,8 +1,8 @@
 //! Packages for distributions, made in the package root from vendored sources without a network.
 //!
-//! What is packaged is the checkout as it lies there, committed or not. It is copied into a directory of the cache that
-//! keeps the time stamps of what has not changed, so that the compiler starts where it ended the last time. All formats share
-//! what is compiled.
+//! The checkout is packaged as it is, including uncommitted changes. It is copied into a directory of the cache;
+//! unchanged files keep their time stamps, so that the next build is incremental. All formats share the compiled
+//! artefacts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,20 +20,20 @@ use scherzo_rig::progress::step;
 use scherzo_rig::roots::{self, Bind, Root, run};
 use scherzo_scenarios as scenarios;
 
-/// Where packages lie in the guests that they are tried in, each revision in a directory of its own.
+/// The directory of the packages in the guests that test them, with a subdirectory for each revision.
 pub const PACKAGES_DIR: &str = "/packages";
-/// Where the scripts lie there that use the app.
+/// The directory of the scripts that use the app there.
 pub const SCRIPTS_DIR: &str = "/packages/desktop";
 
 /// The revisions that are made for guests: one to install, and one to upgrade to.
 pub const REVISIONS: &[u32] = &[1, 2];
-/// The test that the packages bring.
+/// The test that is part of the packages.
 const PACKAGE_TEST: &str = "packaging/debian/tests/smoke";
 
-/// A script that notes, as `$NOTES/$1`, what a system consists of.
+/// A script that records all files and settings of a system as `$NOTES/$1`.
 pub const NOTE: &str = include_str!("../scripts/note.sh");
 
-/// What the checkout holds besides sources.
+/// Parts of the checkout that are not sources.
 const NOT_SOURCES: &[&str] = &[".git", ".ci", "target", "vendor"];
 
 /// A kind of package.
@@ -76,13 +76,14 @@ impl<'a> Maker<'a> {
         Ok(Self { cache, root, vendor, source: checkout.canonicalize()?, version })
     }
 
-    /// The root that packages are made and judged in.
+    /// The root in which packages are made and checked.
     #[must_use]
     pub fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Makes the packages of one format, and puts them into `to`. `revision` is what distributions count beside the version.
+    /// Makes the packages of one format, and puts them into `to`. `revision` is the distribution's own number beside
+    /// the version.
     pub fn make(&self, format: PackageFormat, revision: u32, to: &Path) -> Result<()> {
         fs::create_dir_all(to)?;
         let script = match format {
@@ -199,8 +200,8 @@ fn as_in_debian(path: &str) -> Option<String> {
     Some(path.replace("zsh/site-functions", "zsh/vendor-completions"))
 }
 
-/// Installs, tests, upgrades and purges the packages of a tree in a guest's root, as far as that goes without systemd and
-/// in much less time than in the guest; afterwards every file must be what it was. The root itself is not changed.
+/// Installs, tests, upgrades and purges the packages of a tree in a guest's root, as far as that goes without systemd
+/// and in much less time than in the guest; afterwards every file must be what it was. The root itself is not changed.
 pub fn try_in_root(guest_root: &Root, tree: &Path) -> Result<()> {
     let packages = Bind::new(tree.join(PACKAGES_DIR.trim_start_matches('/')), PACKAGES_DIR);
     let mut command = guest_root.command(&[packages], "sh");
@@ -221,9 +222,9 @@ pub fn add_tests(checkout: &Path, tree: &Path) -> Result<()> {
     copy_tree(&checkout.join(scenarios::SCRIPTS), &tree.join(SCRIPTS_DIR.trim_start_matches('/')))
 }
 
-/// Each format builds in a directory of its own. Cargo takes the same crate in two directories for one and the same:
-/// `packaging/cargo` keeps directories out of what is compiled. All take what was compiled for the first, but libbpf: its
-/// makefile does not notice that the flags for C are others, which they are from format to format.
+/// Each format builds in a directory of its own, but cargo reuses what was compiled for the first one, because
+/// `packaging/cargo` keeps directory names out of the artefacts. libbpf is rebuilt: its makefile does not notice that
+/// the flags for C change from format to format.
 const BEGIN: &str = "
 ln -sfn /usr/bin/env /usr/local/bin/rustc-for-deb
 export RUSTC_WORKSPACE_WRAPPER=/usr/local/bin/rustc-for-deb
@@ -241,7 +242,7 @@ fn vendor(cache: &Cache, checkout: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Those entries of a lock file that come from elsewhere: our own change more often.
+/// The entries of a lock file for external crates. Those of the workspace change more often and are not vendored.
 fn foreign(lock: &str) -> String {
     lock.split("\n\n").filter(|entry| entry.contains("\nsource = ")).collect::<Vec<_>>().join("\n\n")
 }

@@ -1,4 +1,4 @@
-//! The guest's end of the wire: runs shell commands for the host, any number at a time.
+//! The agent in the guest: runs shell commands for the host, any number at a time.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use crate::protocol::Frame;
 
 /// The name under which QEMU offers the port.
 pub const PORT_NAME: &str = "scherzo";
-/// How long output is waited for once a command has ended; what it left in the background may hold the pipe for good.
+/// How long to wait for output once a command has ended: its background processes may keep the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 const OUTPUT_CHUNK_BYTES: usize = 32 << 10;
 
@@ -41,7 +41,7 @@ pub fn serve() -> Result<()> {
             },
             Frame::Kill(id) => {
                 if let Some(group) = groups.remove(&id) {
-                    // Already gone is as good.
+                    // The process may have ended already.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
             }
@@ -50,7 +50,7 @@ pub fn serve() -> Result<()> {
     }
 }
 
-/// The port's device, waited for until the driver has named it.
+/// Waits until the driver has created the device of the port, and returns it.
 fn open_port() -> Result<File> {
     loop {
         if let Some(device) = find_port()? {
@@ -75,7 +75,7 @@ fn find_port() -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Starts a command; gives its process group.
+/// Starts a command and returns its process group.
 fn spawn(id: u32, command: &str, port: &Port) -> Result<Pid> {
     let child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -127,7 +127,7 @@ fn status_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// A host that no longer listens notices by itself; the agent has nobody else to tell.
+/// Errors are dropped: without the host there is nowhere to report them.
 fn send(port: &Port, frame: &Frame) {
     if let Ok(mut port) = port.lock() {
         let _ = frame.write(&mut *port);

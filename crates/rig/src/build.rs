@@ -22,7 +22,7 @@ pub struct Workspace<'a> {
 }
 
 impl<'a> Workspace<'a> {
-    /// Finds the toolchain, and downloads what the lock file names: the root has no network trust of its own.
+    /// Finds the toolchain, and downloads what the lock file names: the root has no certificates of its own.
     pub fn open(cache: &'a Cache, build_root: &'a Root, checkout: &Path) -> Result<Self> {
         let sysroot = host_output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(checkout))?;
         let cargo_home = cargo_home()?;
@@ -50,11 +50,11 @@ impl<'a> Workspace<'a> {
         self.build_root
     }
 
-    /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share, so that dependencies are
-    /// compiled once.
+    /// `cargo ARGUMENTS` inside the build root, with a target directory that all checkouts share, so that dependencies
+    /// are compiled once.
     ///
-    /// Cargo takes the same package in two checkouts for one and the same, and would hand out one's artefacts for the
-    /// other's. What it does tell apart is the compiler's wrapper for workspace members, by its path: each checkout has its
+    /// Cargo does not distinguish the same package in two checkouts, and would use artefacts of one for the other. It
+    /// does distinguish compiler wrappers for workspace members by their path, so each checkout has a wrapper of its
     /// own. `cargo clippy` uses its driver as that wrapper, so the toolchain's path differs too.
     pub fn cargo(&self, arguments: &[&str]) -> Result<Command> {
         let target = self.target();
@@ -66,7 +66,7 @@ impl<'a> Workspace<'a> {
             Bind::new(&self.toolchain, &toolchain),
             Bind::new(target, "/target"),
         ];
-        // Not the whole of it: rustup's stand-ins for cargo's subcommands lie in its `bin`, and secrets beside that.
+        // Not the whole directory: it holds rustup's proxies for cargo's subcommands, and credentials.
         let needed = ["registry", "git", "config.toml"].map(|name| (self.cargo_home.join(name), name));
         let existing = needed.into_iter().filter(|(path, _)| path.exists());
         binds.extend(existing.map(|(path, name)| Bind::new(path, Path::new("/cargo-home").join(name))));

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::namespace;
 use crate::progress;
 
-/// Artefacts that were not used for so long are removed when a new one of their kind is made.
+/// Artefacts that have not been used for this long are removed when a new one of their kind is made.
 const FORGOTTEN: Duration = Duration::from_hours(30 * 24);
 /// A dash and 16 hexadecimal digits.
 const HASH_SUFFIX_LENGTH: usize = 17;
@@ -71,7 +71,7 @@ impl Cache {
         Ok(())
     }
 
-    /// An exclusive lock, waited for aloud, that lasts as long as the returned file is open.
+    /// Takes an exclusive lock, which lasts as long as the returned file is open. Waiting for it is reported.
     pub fn lock(&self, name: &str) -> Result<File> {
         let path = self.path(&format!("{name}.lock"));
         let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! A running guest: run programs, notice when it dies.
+//! A running guest: runs programs in it and detects when it dies.
 
 use std::collections::HashMap;
 use std::fs;
@@ -26,9 +26,9 @@ const CONSOLE_TAIL_LINES: usize = 40;
 const BOOT_LIMIT: Duration = Duration::from_secs(15);
 /// From then until start-up is over.
 const START_UP_LIMIT: Duration = Duration::from_secs(30);
-/// From asking to sleep until the machine does.
+/// From asking for suspend until the machine is suspended.
 const FALLING_ASLEEP_LIMIT: Duration = Duration::from_secs(10);
-/// What the kernel prints when it is beyond help.
+/// What the kernel prints at a fatal error.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 
 /// A command that runs in the guest.
@@ -40,7 +40,7 @@ pub struct Job {
     output: Output,
 }
 
-/// Who waits for frames of which job. Gone (`None`) when the guest is.
+/// The channel that receives the frames of each job; `None` once the guest has ended.
 type Waiting = Arc<Mutex<Option<HashMap<u32, Sender<Frame>>>>>;
 
 /// A booted machine. It ends when dropped.
@@ -72,7 +72,7 @@ impl Guest {
         match answer {
             Ok(wire) => {
                 let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience };
-                // Whether start-up went well is for a case to judge.
+                // A case checks whether start-up succeeded.
                 guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
             }
@@ -84,7 +84,7 @@ impl Guest {
         }
     }
 
-    /// Starts the system anew on the same disk, and waits until that start-up is over. Only for machines that reboot.
+    /// Reboots the system on the same disk, and waits until that start-up is over. Only for machines that reboot.
     pub fn reboot(&mut self) -> Result<()> {
         let limit = BOOT_LIMIT * self.patience;
         let hello = subscribe(&self.waiting, 0)?;
@@ -100,7 +100,7 @@ impl Guest {
         let mut monitor = Monitor::connect(&self.run_dir.path().join(qemu::MONITOR_SOCKET))?;
         let deadline = Instant::now() + limit;
         while !monitor.is_suspended().with_context(|| self.report())? {
-            ensure!(Instant::now() < deadline, "it did not fall asleep within {} s{}", limit.as_secs(), self.report());
+            ensure!(Instant::now() < deadline, "it was not suspended within {} s{}", limit.as_secs(), self.report());
             thread::sleep(Duration::from_millis(100));
         }
         monitor.wake_up()
@@ -112,7 +112,7 @@ impl Guest {
         read_lossy(&self.run_dir.path().join(qemu::CONSOLE_LOG))
     }
 
-    /// Starts a shell command and goes on.
+    /// Starts a shell command without waiting for it.
     pub fn spawn(&mut self, command: &str) -> Result<Job> {
         let id = self.next_job;
         self.next_job += 1;
@@ -180,7 +180,7 @@ impl Guest {
         }
     }
 
-    /// The kernel may fault and limp on: that is a failure of whatever ran.
+    /// A kernel fault fails the command that ran, even if the kernel goes on.
     fn check_console(&self, command: &str) -> Result<()> {
         let console = self.console();
         match KERNEL_FAULTS.iter().find(|fault| console.contains(*fault)) {
@@ -269,13 +269,13 @@ fn subscribe(waiting: &Waiting, id: u32) -> Result<Receiver<Frame>> {
     Ok(receiver)
 }
 
-/// Hands out what the guest says until it is gone; then nobody waits any longer.
+/// Distributes the frames of the guest until it ends, and then drops all channels, which ends all waiting.
 fn listen(mut wire: UnixStream, waiting: Waiting) {
     thread::spawn(move || {
         while let Ok(frame) = Frame::read(&mut wire) {
             let Ok(mut waiting) = waiting.lock() else { return };
             if let Some(waiter) = waiting.as_mut().and_then(|jobs| jobs.get(&frame.job())) {
-                // Who no longer waits is not interested.
+                // The receiver has stopped waiting.
                 let _ = waiter.send(frame);
             }
         }
@@ -285,7 +285,7 @@ fn listen(mut wire: UnixStream, waiting: Waiting) {
     });
 }
 
-/// The end of the console, and of what QEMU had to say.
+/// The last lines of the console and of QEMU's messages.
 fn console_report(run_dir: &Path) -> String {
     let console = tail(&read_lossy(&run_dir.join(qemu::CONSOLE_LOG)), CONSOLE_TAIL_LINES);
     let emulator = tail(&read_lossy(&run_dir.join("qemu.log")), CONSOLE_TAIL_LINES);

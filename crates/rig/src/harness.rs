@@ -15,7 +15,7 @@ use crate::qemu::Machine;
 pub struct Case {
     /// Names it in the output.
     pub name: &'static str,
-    /// Does it; an error is a failure.
+    /// Runs the case; an error is a failure.
     pub run: fn(&mut Guest) -> Result<()>,
 }
 
@@ -35,9 +35,9 @@ pub struct Group {
 /// How many passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Score {
-    /// What held.
+    /// Checks that passed.
     pub nr_passed: usize,
-    /// What did not.
+    /// Checks that failed.
     pub nr_failed: usize,
 }
 
@@ -83,7 +83,8 @@ pub fn run(groups: &[Group], nr_parallel: usize, boot: &(dyn Fn(&Group) -> Resul
     score.into_inner().unwrap_or_default()
 }
 
-/// Runs a group's cases in one guest. A case that fails leaves a state that nobody knows, so the next gets a fresh guest.
+/// Runs a group's cases in one guest. A failed case leaves the guest in an unknown state, so the next one gets a fresh
+/// guest.
 fn run_group(group: &Group, boot: &(dyn Fn(&Group) -> Result<Guest> + Sync)) -> Score {
     let mut score = Score::default();
     let mut guest = None;

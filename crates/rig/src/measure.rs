@@ -9,7 +9,7 @@ use crate::shell::Shell;
 
 const PROBE_LIMIT: Duration = Duration::from_mins(1);
 
-/// What a mostly sleeping thread and the background got while both wanted the CPUs.
+/// Latency of a mostly sleeping thread and throughput of the background load that competes with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     /// From the timer to running, median, µs.
@@ -47,8 +47,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Finds out how much work a µs is. The first probe of a boot does that badly, because emulators translate code when
-    /// it first runs: its figures are thrown away, as are those of the second, which only calibrates.
+    /// Finds out how much work takes a µs. The first probe of a boot is unreliable, because emulators translate code
+    /// when it first runs: its figures are dropped, and so are those of the second, which only calibrates.
     pub fn calibrate(shell: &mut dyn Shell, seconds: u32) -> Result<Self> {
         probe(shell, "--load idle --seconds 1 --warmup 0")?;
         let value = probe(shell, "--load idle --seconds 1 --warmup 0")?;

@@ -1,4 +1,4 @@
-//! QEMU's monitor (QMP): what the machine does as a machine, and its buttons.
+//! QEMU's monitor (QMP): the power state of the machine, and its wake-up button.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// An answer takes no longer, even while the machine keeps the host busy.
+/// Time limit for an answer, even while the machine keeps the host busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// A machine that stands still does so for no longer, see [`keep_going`].
+/// Longest time that a stuck machine stays stuck, see [`keep_going`].
 pub(crate) const NUDGE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Gives QEMU's main loop something to do every now and then, as long as it runs; nothing of that reaches the machine.
+/// Wakes QEMU's main loop periodically as long as QEMU runs; the guest does not notice.
 ///
-/// A clock that counts instructions jumps to the next timer when all virtual CPUs sleep. On a busy host such a jump gets
-/// lost now and then between QEMU's threads, and the machine stands still for good, its timers pending, unless its main loop
-/// wakes up and sees to it (`icount_start_warp_timer()` in `main_loop_wait()`).
+/// A clock that counts instructions jumps to the next timer when all virtual CPUs sleep. On a busy host such a jump is
+/// sometimes lost between QEMU's threads, and the machine is stuck with its timers pending until the main loop wakes up
+/// and performs it (`icount_start_warp_timer()` in `main_loop_wait()`).
 pub(crate) fn keep_going(path: PathBuf, period: Duration) -> JoinHandle<()> {
     thread::spawn(move || {
         while UnixStream::connect(&path).is_ok() {
@@ -28,7 +28,7 @@ pub(crate) fn keep_going(path: PathBuf, period: Duration) -> JoinHandle<()> {
     })
 }
 
-/// A conversation with the monitor. It speaks with one at a time, so drop it soon.
+/// A connection to the monitor, which serves one connection at a time: drop it soon.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     stream: BufReader<UnixStream>,
@@ -65,7 +65,7 @@ impl Monitor {
             if let Some(error) = message.get("error") {
                 bail!("QEMU refuses {command}: {error}");
             }
-            // Events come in between.
+            // Skip events.
             if let Some(answer) = message.get_mut("return") {
                 return Ok(answer.take());
             }

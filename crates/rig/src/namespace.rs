@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::Command;
 
-/// Whether this process may do everything.
+/// Whether this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -13,7 +13,8 @@ pub fn is_root() -> bool {
 
 /// `unshare` into new mount and process namespaces; the caller adds the program.
 ///
-/// All of it ends with `unshare`, and that with the thread that spawned it: spawn from a thread that stays.
+/// Every process in the namespaces ends with `unshare`, and `unshare` ends with the thread that spawned it: spawn it
+/// from a thread that lives long enough.
 #[must_use]
 pub fn command() -> Command {
     let mut command = Command::new("setpriv");
@@ -24,7 +25,7 @@ pub fn command() -> Command {
     command
 }
 
-/// Removes a file or a whole tree, whoever in the user namespace owns parts of it. What is not there is fine.
+/// Removes a file or a whole tree, even where parts belong to other users of the user namespace. It need not exist.
 pub fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {

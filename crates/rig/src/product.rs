@@ -1,4 +1,5 @@
-//! The product as it is installed, for the rig: built, with its languages, laid out by the one list in `scherzo-install`.
+//! The product as it is installed, for the rig: built, with its languages, laid out by the one list in
+//! `scherzo-install`.
 
 use std::path::Path;
 

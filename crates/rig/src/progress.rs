@@ -1,10 +1,10 @@
-//! Saying what takes long while it takes long: whole lines, because several things may be under way side by side.
+//! Progress messages. Whole lines, because several steps may run side by side.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a step says that it is still at it.
+/// How often a running step is reported.
 const REPEAT: Duration = Duration::from_secs(15);
 
 /// Runs `work`, printing `what` with the elapsed time while it runs and when it ends.
@@ -27,7 +27,7 @@ fn tick(what: &str, started: Instant, ticks: &mpsc::Receiver<()>) {
     say(&format!("{what}: {:.1} s", started.elapsed().as_secs_f64()));
 }
 
-/// A single line of news.
+/// Prints one line.
 pub fn say(text: &str) {
     eprintln!("{text}");
 }

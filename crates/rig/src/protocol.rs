@@ -1,11 +1,11 @@
-//! What host and guest say to each other over the virtio port: frames, each for one job.
+//! The protocol between host and guest over the virtio port: frames, each for one job.
 //!
 //! A frame is `kind: u8, job: u32, length: u32` (little endian) and `length` bytes. Jobs are numbered by the host.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
-/// Larger frames mean that the two sides have lost step.
+/// A larger length means that the two sides are out of step.
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 9;
 

@@ -1,4 +1,4 @@
-//! Starting the machine: what QEMU is told, and whether this host's KVM can be believed.
+//! Starting the machine: QEMU's command line, and whether KVM works on this host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,20 +23,20 @@ pub enum Accel {
     Tcg,
 }
 
-/// Which clock the guest lives on.
+/// The clock of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Time {
     /// The host's: as fast as it goes.
     #[default]
     Real,
-    /// The host's on KVM, else [`Time::Virtual`]. In software emulation the host's clock has two faults: with a thread per
-    /// virtual CPU, code that loading a scheduler patches in the running kernel may reach one of them too late, and with
-    /// one thread for all, each has its turn for 100 ms.
+    /// The host's on KVM, else [`Time::Virtual`]. In software emulation the host's clock has two faults: with a thread
+    /// per virtual CPU, code that loading a scheduler patches in the running kernel may reach one of them too late, and
+    /// with one thread for all, each has its turn for 100 ms.
     Steady,
-    /// A clock that counts instructions: what else the host does is not seen. For measurements.
+    /// A clock that counts instructions, which makes it independent of other load on the host. For measurements.
     Virtual,
-    /// The host's on KVM, else a clock that counts instructions too, and four times as fast: a slow computer, an hour of
-    /// which costs the host less than one. For soaks.
+    /// The host's on KVM, else a clock that counts instructions too, and four times as fast: a slow computer, an hour
+    /// of which costs the host less than one. For soaks.
     Slow,
 }
 
@@ -55,7 +55,7 @@ pub struct Machine {
     pub nr_nodes: u32,
     /// Further words for the kernel's command line.
     pub cmdline: String,
-    /// Whether it starts anew, with the same disk, when it is told to reboot; else it ends.
+    /// Whether a reboot restarts the machine with the same disk; otherwise it ends.
     pub reboots: bool,
 }
 
@@ -95,7 +95,7 @@ pub const MONITOR_SOCKET: &str = "monitor.sock";
 /// Where the root shows the run directory.
 const RUN_DIR: &str = "/mnt/run";
 
-/// How long the probe may take; a sound KVM needs under two seconds.
+/// Time limit for the probe; a working KVM needs less than two seconds.
 const PROBE_LIMIT: Duration = Duration::from_secs(8);
 
 /// Starts QEMU inside the build root. It ends with the calling thread at the latest.

@@ -1,4 +1,4 @@
-//! Everything prepared: from here a guest is one call away.
+//! The prepared rig: roots, disks, kernels and agent, ready to boot guests.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -63,7 +63,7 @@ impl Rig {
         &self.cache
     }
 
-    /// The root that compiles.
+    /// The root in which the checkout is compiled.
     #[must_use]
     pub fn build_root(&self) -> &Root {
         &self.build_root
@@ -105,7 +105,7 @@ impl Rig {
         let boot = Boot { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
         let attempt = || step(&what, || Guest::boot(&self.build_root, accel, machine, &boot));
-        // Emulated kernels now and then hang before their first process: nothing of ours has run by then.
+        // Emulated kernels sometimes hang before their first process, which is no fault of what is tested.
         attempt().or_else(|error| {
             say(&format!("trying once more, since {error:#}"));
             attempt()

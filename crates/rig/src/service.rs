@@ -62,8 +62,8 @@ pub fn call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<Stri
     shell.check(&call_command(member, arguments), Duration::from_mins(1))
 }
 
-/// Makes many mode changes over one connection, with a pause after each; prints the median and the longest time of one, in
-/// µs.
+/// Makes many mode changes over one connection, with a pause after each; prints the median and the longest time of one,
+/// in µs.
 #[must_use]
 pub fn change_modes_command(nr_changes: u32, pause: Duration) -> String {
     format!("{AGENT_PATH} change-modes {nr_changes} {}", pause.as_millis())
@@ -152,7 +152,8 @@ pub fn ensure_undisturbed(shell: &mut dyn Shell, before: &KernelState) -> Result
     wait_for_state(shell, "running", MOMENT)
 }
 
-/// Restarts the service with an empty state directory in memory: virtual time jumps ahead while all CPUs wait for a disk.
+/// Restarts the service with an empty state directory in memory: virtual time jumps ahead while all CPUs wait for a
+/// disk.
 pub fn keep_state_in_memory(shell: &mut dyn Shell) -> Result<()> {
     let mount = format!("mkdir -p {STATE_DIRECTORY} && mount -t tmpfs tmpfs {STATE_DIRECTORY}");
     shell.check(&format!("systemctl stop {UNIT}; {mount} && systemctl start {UNIT}"), MOMENT * 6).map(drop)
@@ -175,8 +176,8 @@ pub fn standby_pid(shell: &mut dyn Shell) -> Result<u32> {
     text.parse().with_context(|| format!("not one standby engine: {text}"))
 }
 
-/// Waits until the standby engine, if there is one, is prepared: that takes as much CPU time as loading, once after each load,
-/// and is not part of the scheduler's running cost.
+/// Waits until the standby engine, if there is one, is prepared: that takes as much CPU time as loading, once after
+/// each load, and is not part of the scheduler's running cost.
 pub fn wait_for_calm(shell: &mut dyn Shell) -> Result<()> {
     let spent = "cut -d' ' -f1 /proc/$pid/schedstat";
     let unchanged =

@@ -28,7 +28,7 @@ pub trait Shell {
     /// How many times slower than real hardware this system may be.
     fn patience(&self) -> u32;
 
-    /// Runs a command that must succeed; gives what it printed, trimmed.
+    /// Runs a command that must succeed, and returns what it printed, trimmed.
     fn check(&mut self, command: &str, limit: Duration) -> Result<String> {
         let output = self.run(command, limit)?;
         ensure!(output.status == 0, "`{command}` ended with {}: {}{}", output.status, output.stderr, output.stdout);
@@ -59,7 +59,7 @@ impl Shell for Native {
 fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What cannot be read any more does not change how the command ended.
+        // A read error does not change the command's status.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     })

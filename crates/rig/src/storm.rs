@@ -1,7 +1,7 @@
-//! Mode changes, as fast as the service answers or in a rhythm, from inside the guest.
+//! Mode changes from inside the guest, as fast as the service answers or at intervals.
 //!
-//! Starting `busctl` costs an emulated guest under load a second, so a thousand changes go over one connection. The part
-//! of the D-Bus protocol that this takes is small: sign in, call, and skip what is not the answer.
+//! Starting `busctl` costs an emulated guest under load a second, so a thousand changes go over one connection. The
+//! part of the D-Bus protocol that this takes is small: sign in, call, and skip what is not the answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
 
-/// The changes, one after the other, again and again: every one of them changes something.
+/// The changes, which are repeated in this order: each of them changes something.
 const CHANGES: &[(&str, Argument)] = &[
     ("SetMode", Argument::Text("fifo")),
     ("SetPreemption", Argument::Flag(false)),
@@ -37,7 +37,8 @@ enum Argument {
     Flag(bool),
 }
 
-/// Makes so many changes with a pause after each; prints the median and the longest time from call to answer, in µs.
+/// Makes `nr_changes` changes with a pause after each; prints the median and the longest time from call to answer, in
+/// µs.
 pub fn change_modes(nr_changes: usize, pause: Duration) -> Result<()> {
     let mut bus = Connection::open(SYSTEM_BUS)?;
     let mut took = Vec::with_capacity(nr_changes);

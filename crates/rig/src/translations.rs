@@ -1,4 +1,5 @@
-//! Translations: the template is gathered from all sources, catalogues are brought up to date with it, checked, compiled.
+//! Translations: the template is gathered from all sources, catalogues are brought up to date with it, checked,
+//! compiled.
 //!
 //! Rust is read by `xtr`, because the xgettext of today's distributions does not know it; everything else by xgettext.
 //! The gettext tools are those of the build root.
@@ -69,7 +70,7 @@ const GATHER: &str = r#"
         $(ls /work/part-*.pot)
 "#;
 
-/// Gathers the template anew and brings every language up to date with it. What is new is left to translators.
+/// Gathers the template and merges it into every language. New messages are left to translators.
 pub fn update(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     let gathered = Gathered::from(cache, build_root, checkout)?;
     fs::write(checkout.join(TEMPLATE), &gathered.template)?;
@@ -84,8 +85,8 @@ pub fn update(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the template is not what the sources say, or a translation is wrong: placeholders, plurals, and the marks of
-/// keys (`_`). What is not translated yet is printed by [`print_missing`]; it is shown in English.
+/// Fails if the template is not what the sources say, or a translation is wrong: placeholders, plurals, and the marks
+/// of keys (`_`). What is not translated yet is printed by [`print_missing`]; it is shown in English.
 pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
     let gathered = Gathered::from(cache, build_root, checkout)?;
     for (file, expected) in [(TEMPLATE, &gathered.template), (FILE_LIST, &gathered.files)] {
@@ -231,7 +232,7 @@ fn extract_rust(cache: &Cache, checkout: &Path, files: &[String], template: &Pat
     Ok(())
 }
 
-/// `crates/ctl` of `crates/ctl/src/main.rs`; nothing of what is not Rust.
+/// `crates/ctl` for `crates/ctl/src/main.rs`; `None` for files that are not Rust.
 fn crate_of(file: &str) -> Option<&str> {
     let is_rust = Path::new(file).extension().is_some_and(|extension| extension == "rs");
     file.split_once("/src/").filter(|_| is_rust).map(|(package, _)| package)

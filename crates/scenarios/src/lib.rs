@@ -1,7 +1,7 @@
-//! Scenarios on desktops without a display: the installed product, used as people use it.
+//! Scenarios on desktops without a display: the installed product, used through its user interfaces.
 //!
-//! Each scenario is a Python script in `crates/scenarios/desktop`, because that is where the accessibility tree, GNOME Shell and
-//! the panels can be reached with the least. It runs as an ordinary user inside one of the desktop roots, with buses, a
+//! Each scenario is a Python script in `crates/scenarios/desktop`, because the accessibility tree, GNOME Shell and the
+//! panels are easiest to use from Python. It runs as an ordinary user inside one of the desktop roots, with buses, a
 //! home and a simulated kernel of its own; see `stage.py` there. All of it ends with the script's namespace.
 
 use std::fs::{self, Permissions};
@@ -23,8 +23,8 @@ use scherzo_rig::roots::{self, Bind, Root, tail};
 /// Where the scripts lie in the checkout.
 pub const SCRIPTS: &str = "crates/scenarios/desktop";
 
-/// Puts the product over the root's own files, makes everything else that a script writes to forgettable, and becomes the
-/// ordinary user. A script that hangs is ended.
+/// Mounts the product over the root's own files and temporary file systems over everything else that a script writes
+/// to, then runs the script as an ordinary user, with a time limit.
 const ENTER: &str = r#"
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/changes /mnt/work
@@ -115,14 +115,14 @@ impl Desktops {
         product::install(workspace, product.path())?;
         for dir in [product.path(), pictures] {
             fs::create_dir_all(dir)?;
-            // The scripts' user is another one.
+            // The scripts run as another user.
             fs::set_permissions(dir, Permissions::from_mode(0o777))?;
         }
         let scripts = workspace.checkout().join(SCRIPTS);
         Ok(Self { today, next, scripts, product, pictures: pictures.canonicalize()? })
     }
 
-    /// Runs scenarios one after the other, so that none takes another's time.
+    /// Runs scenarios one after the other, so that none slows down another.
     #[must_use]
     pub fn run(&self, scenarios: &[Scenario]) -> Score {
         let mut score = Score::default();

@@ -27,7 +27,7 @@ pub(crate) struct BenchOptions {
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half; without it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = parse_load)]
     load: Vec<Workload>,
-    /// Who: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
+    /// Contenders: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
     /// without HRTICK); without it all
     #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
     who: Vec<Contender>,
@@ -74,7 +74,7 @@ pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A guest for each kernel, side by side: none sees the others on its clock.
+/// Runs a guest for each kernel side by side: on virtual clocks they do not disturb each other.
 fn compare_on_each(
     rig: &Rig,
     kernels: &[&Kernel],

@@ -47,7 +47,7 @@ fn show_in_guest(rig: &Rig, tree: &Path) -> Result<()> {
     announce(rig);
     let kernel = rig.kernel(Role::Lts).or_else(|_| rig.kernel(Role::Newest))?;
     let payload = rig.payload(tree)?;
-    // In emulation only a clock that counts instructions gives figures that mean anything.
+    // In emulation only a clock that counts instructions gives meaningful figures.
     let time = if rig.accel(kernel)? == Accel::Kvm { Time::Real } else { Time::Virtual };
     let machine = Machine { nr_cpus: NR_CPUS, time, ..Machine::default() };
     let mut guest = rig.boot(kernel, &machine, &payload)?;
@@ -61,7 +61,7 @@ fn show_in_guest(rig: &Rig, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs, shows, and removes what was installed, whatever came of it.
+/// Installs, runs the demonstration, and uninstalls even if it failed.
 fn show_here(tree: &Path) -> Result<()> {
     let files = files_of(tree, Path::new(""))?;
     let present: Vec<_> = files.iter().map(|file| Path::new("/").join(file)).filter(|file| file.exists()).collect();

@@ -1,4 +1,5 @@
-//! cargo-deny: licences, second versions, origins and known faults of all that the lock file names, as `deny.toml` has it.
+//! cargo-deny: licences, second versions, origins and known faults of all that the lock file names, as `deny.toml` has
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +14,8 @@ const VERSION: &str = "0.20.2";
 /// What needs nothing but the checkout.
 const CHECKS: &[&str] = &["bans", "licenses", "sources"];
 
-/// Runs every check. Known faults are in a database on the network: where that is out of reach, only this one is left out,
-/// and said so.
+/// Runs every check. Known faults are in a database on the network: without access to it, that check is skipped with
+/// a notice.
 pub(crate) fn check(cache: &Cache, checkout: &Path) -> Result<()> {
     let program = program(cache)?;
     let deny = |arguments: &[&str]| run(Command::new(&program).args(arguments).current_dir(checkout));

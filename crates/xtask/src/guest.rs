@@ -23,9 +23,9 @@ pub(crate) struct GuestOptions {
     /// Memory in MiB
     #[arg(long, default_value_t = 2048)]
     memory: u32,
-    /// The guest's clock: real, virtual (counts instructions: slow, but what else the host does is not seen), steady
-    /// (real on KVM, else virtual: for storms of loads and unloads), or slow (real on KVM, else virtual on a slow computer:
-    /// for hours)
+    /// The guest's clock: real, virtual (counts instructions: slow, but independent of other load on the host), steady
+    /// (real on KVM, else virtual: for storms of loads and unloads), or slow (real on KVM, else virtual on a slow
+    /// computer: for hours)
     #[arg(long, default_value = "real", value_parser = parse_time)]
     time: Time,
     /// Further -smp properties, such as sockets=2,cores=2

@@ -1,4 +1,4 @@
-//! `cargo xtask install` and `uninstall`: for this machine, and for whoever makes packages.
+//! `cargo xtask install` and `uninstall`: for this machine, and for packagers.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Root often has no Rust toolchain of its own, and should not build in somebody's checkout.
+/// Root often has no Rust toolchain, and should not write into a user's checkout.
 fn explain(error: anyhow::Error, verb: &str) -> anyhow::Error {
     let denied =
         error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied);

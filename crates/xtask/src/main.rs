@@ -1,4 +1,4 @@
-//! Everything a contributor types: `cargo xtask …`.
+//! The commands for contributors: `cargo xtask …`.
 
 mod bench;
 mod demo;
@@ -36,13 +36,13 @@ enum XtaskCommand {
     Po(po::PoOptions),
     /// Fail unless a release can be made: every language is complete
     ReleaseCheck,
-    /// Write the pages and tables of the documentation that are made out of what they describe
+    /// Write the generated pages and tables of the documentation
     Docs(docs::Options),
     /// Boot a guest and run a command in it
     Guest(guest::GuestOptions),
     /// Compare with the kernel default, scx_rustland, and the best that any scheduler can do
     ///
-    /// Boots one guest per kernel, on a clock that counts instructions, and measures everyone in turns. In software
+    /// Boots one guest per kernel, on a clock that counts instructions, and measures the contenders in turns. In software
     /// emulation a guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. Everything, on both
     /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
     /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
@@ -53,7 +53,7 @@ enum XtaskCommand {
     Uninstall(install::Directories),
     /// Make packages for Debian, Fedora or Arch Linux, in a Debian root and without a network
     Package(package::PackageOptions),
-    /// Take the pictures in docs/screenshots anew
+    /// Take the pictures in docs/screenshots again
     Screenshots,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask po`: what translators and those who add messages type.
+//! `cargo xtask po`: updates the template and the catalogues for translators.
 
 use std::path::Path;
 use std::process::ExitCode;

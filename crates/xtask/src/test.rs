@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold, ending in one line.
+//! `cargo xtask test`: runs the test tiers and ends with one line, "N passed, N failed".
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -32,7 +32,7 @@ const NR_PARALLEL_GUESTS: usize = 2;
 pub(crate) struct TestOptions {
     /// What to test; everything if nothing is named
     tiers: Vec<Tier>,
-    /// Also what takes long: soaks, hundreds of loads and kills
+    /// Also long tests: soaks, hundreds of loads and kills
     #[arg(long)]
     long: bool,
     /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
@@ -67,7 +67,7 @@ pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let score = thread::scope(|scope| {
         if options.wants(Tier::Vm) {
-            // Made while the rest is tested; whether it went well shows when it is used.
+            // Made while other tiers run; an error shows when the tier needs it.
             scope.spawn(|| roots::guest_root(&cache, System::Small));
         }
         if options.wants(Tier::Desktop) {
@@ -157,7 +157,7 @@ fn cargo_test(workspace: &Workspace<'_>, what: &str, targets: &[&str], long: boo
     Ok(score)
 }
 
-/// `test result: ok. 12 passed; 0 failed; 1 ignored; …`. What is ignored has not been shown to hold: it counts as failed.
+/// `test result: ok. 12 passed; 0 failed; 1 ignored; …`. Ignored tests count as failed.
 fn parse_result(line: &str) -> Option<Score> {
     let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let count = |what: &str| {
@@ -167,7 +167,7 @@ fn parse_result(line: &str) -> Option<Score> {
     Some(Score { nr_passed: count("passed")?, nr_failed: count("failed")? + count("ignored")? })
 }
 
-/// Pictures that scenarios take on the way stay in the cache, for whoever wants to look.
+/// Runs the desktop scenarios. The pictures that they take stay in the cache.
 fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &TestOptions) -> Result<Score> {
     let mut scenarios = scenarios::SCENARIOS.to_vec();
     scenarios.retain(|scenario| scenario.name.contains(&options.only));
@@ -185,7 +185,7 @@ fn guests(checkout: &Path, options: &TestOptions) -> Result<Score> {
     run_groups(&rig, &rig.payload(tree.path())?, cases::plan(options.long), options)
 }
 
-/// Packages of all formats hold the same; those of Debian do in guests what packages should.
+/// Checks that packages of all formats hold the same files, and tests those of Debian in guests.
 fn packages(cache: &Cache, checkout: &Path, options: &TestOptions) -> Result<Score> {
     let maker = Maker::prepare(cache, checkout)?;
     let made = tempfile::tempdir()?;
@@ -231,7 +231,7 @@ fn run_groups(rig: &Rig, payload: &Path, mut groups: Vec<harness::Group>, option
     }
     groups.retain(|group| !group.cases.is_empty());
     ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
-    // Found out once, before guests start side by side.
+    // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
     let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, payload);
     Ok(harness::run(&groups, NR_PARALLEL_GUESTS, &boot))

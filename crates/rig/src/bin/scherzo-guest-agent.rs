@@ -1,5 +1,5 @@
-//! Runs inside the guest: without arguments as a service that does what the host says (`scherzo_rig::agent`), with
-//! `change-modes N PAUSE_MS` as a client that never tires (`scherzo_rig::storm`).
+//! Runs inside the guest: without arguments as a service that runs commands for the host (`scherzo_rig::agent`), with
+//! `change-modes N PAUSE_MS` as a client that changes modes (`scherzo_rig::storm`).
 
 use std::time::Duration;
 

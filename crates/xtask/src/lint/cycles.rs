@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What each name depends on.
 pub(super) type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Cycles of at least `min_length` names, each beginning with its first name in the alphabet. For every dependency that is
-/// part of such a cycle there is one that contains it, and that is as short as it can be.
+/// Cycles of at least `min_length` names, each beginning with its first name in the alphabet. For every dependency that
+/// is part of such a cycle there is one that contains it, and that is as short as it can be.
 pub(super) fn cycles(graph: &Graph, min_length: usize) -> BTreeSet<Vec<String>> {
     let edges = graph.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
     edges.filter_map(|(from, to)| cycle(graph, from, to, min_length)).collect()
 }
 
-/// The shortest cycle that begins with a certain dependency. Of at least three names it is if the way back is not direct.
+/// The shortest cycle that begins with a certain dependency. Of at least three names it is if the way back is not
+/// direct.
 fn cycle(graph: &Graph, from: &str, to: &str, min_length: usize) -> Option<Vec<String>> {
     let way_back = way(graph, to, from, min_length > 2)?;
     let mut names: Vec<_> = std::iter::once(from).chain(way_back).map(str::to_owned).collect();

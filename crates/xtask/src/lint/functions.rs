@@ -30,7 +30,8 @@ fn function(path: &str, code: &BTreeSet<usize>, (first, last): (usize, usize)) -
     Function { place: format!("{path}:{first}"), nr_lines: code.range(first..=last).count() }
 }
 
-/// First and last lines of Rust functions, wherever they stand: in modules, blocks of `impl`, other functions and macros.
+/// First and last lines of Rust functions, wherever they stand: in modules, blocks of `impl`, other functions and
+/// macros.
 fn rust_functions(text: &str) -> Result<Vec<(usize, usize)>> {
     let tokens: TokenStream = text.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Which file of a crate needs which: by `use`, and by paths in code.
 //!
-//! A name that a module passes on (`pub use`) is followed to the file that defines it: passing on is no dependency of the
-//! module that does it, unless it uses the name itself. Neither is `mod name;`. Tests are left out.
+//! A name that a module passes on (`pub use`) is followed to the file that defines it: passing on is no dependency of
+//! the module that does it, unless it uses the name itself. Neither is `mod name;`. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
