@@ -3,7 +3,7 @@
 fn main() {
     let wire = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/include");
     println!("cargo:rerun-if-changed=src/bpf");
-    println!("cargo:rerun-if-changed={wire}/scherzo_wire.h");
+    println!("cargo:rerun-if-changed={wire}");
     scx_cargo::BpfBuilder::new()
         .expect("a BPF toolchain: clang 17 or newer")
         .add_include_path(wire)

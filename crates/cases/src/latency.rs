@@ -70,7 +70,7 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
 /// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without
 /// work.
 fn ensure_preempted_tasks_are_reclaimed(guest: &mut Guest) -> Result<()> {
-    let [submitted, reclaimed] = statistics(guest, ["nr_handed", "nr_reclaimed"])?;
+    let [submitted, reclaimed] = statistics(guest, ["nr_submitted", "nr_reclaimed"])?;
     let part = reclaimed as f64 / submitted as f64;
     ensure!(
         part >= MIN_RECLAIMED,

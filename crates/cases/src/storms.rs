@@ -58,7 +58,7 @@ pub(super) fn hour(guest: &mut Guest) -> Result<()> {
         say(&format!("minute {minute} of {NR_MINUTES}: {storm}"));
     }
     guest.kill(&modes)?;
-    let [submitted, swept] = statistics(guest, ["nr_handed", "nr_swept"])?;
+    let [submitted, swept] = statistics(guest, ["nr_submitted", "nr_swept"])?;
     say(&format!("{submitted} tasks were submitted to user space; {swept} were reclaimed because it took too long"));
     call(guest, "SetMode", "s auto")?;
     call(guest, "SetPreemption", "b true").map(drop)

@@ -161,7 +161,7 @@ pub(super) fn ensure_sound(guest: &mut Guest) -> Result<()> {
 /// two moments of a quiet machine they agree.
 pub(super) fn ensure_accounted(guest: &mut Guest) -> Result<()> {
     wait_until(guest, "every task that was handed over is accounted for", MOMENT, |shell| {
-        let keys = ["nr_handed", "nr_user", "nr_reclaimed", "nr_swept", "nr_left", "nr_custody"];
+        let keys = ["nr_submitted", "nr_user", "nr_reclaimed", "nr_swept", "nr_left", "nr_in_flight"];
         let [handed, accounted @ ..] = statistics(shell, keys)?;
         Ok(accounted.iter().sum::<u64>() == handed)
     })

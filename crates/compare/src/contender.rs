@@ -164,7 +164,7 @@ impl Contender {
                 account(shell, RUSTLAND).map(|account| Some(Account { nr_user, ..account }))
             }
             Self::Scherzo | Self::LowPower => {
-                let keys = ["nr_handed", "nr_contended_batch", "nr_handed_batch", "nr_idle_entries"];
+                let keys = ["nr_submitted", "nr_contended_batch", "nr_submitted_batch", "nr_idle_entries"];
                 let [nr_user, nr_contended, nr_submitted, nr_idle_entries] = service::statistics(shell, keys)?;
                 let own = Some(Own { nr_contended, nr_submitted, nr_idle_entries });
                 account(shell, ENGINE).map(|account| Some(Account { nr_user, own, ..account }))

@@ -236,7 +236,11 @@ impl Second {
         Self {
             nr_running: now.nr_running,
             switches_per_s: rate(|stats| stats.nr_switches),
-            user_share: if contended > 0.0 { (rate(|stats| stats.nr_handed_batch) / contended).min(1.0) } else { 1.0 },
+            user_share: if contended > 0.0 {
+                (rate(|stats| stats.nr_submitted_batch) / contended).min(1.0)
+            } else {
+                1.0
+            },
             idle_entries_per_s: rate(|stats| stats.nr_idle_entries),
             waits: SHOWN.map(in_between).to_vec(),
             engine_cpu_share: rate(|stats| stats.engine_cpu_ns) / 1e9,
@@ -298,7 +302,7 @@ mod tests {
             nr_switches: 500,
             engine_cpu_ns: 20_000_000,
             nr_contended_batch: 10,
-            nr_handed_batch: 9,
+            nr_submitted_batch: 9,
             ..Stats::default()
         };
         let second = Second::between(&before, &now, &waits(&[0, 0, 50]), &waits(&[0, 0, 50, 0, 7]));

@@ -5,24 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use scherzo_api::stats::Stats;
+use scherzo_model::statistics::{self, RENAMED, Statistic, StatisticKind, StatisticUnit};
 
-/// Statistics that rise and fall; all others only count up while a scheduler stays loaded.
-const GAUGES: &[&str] = &[
-    "uptime_ns",
-    "load_us",
-    "nr_cpus",
-    "nr_online_cpus",
-    "nr_running",
-    "nr_waiting",
-    "nr_custody",
-    "nr_tasks",
-    "nr_max_batch",
-    "nr_pooled",
-    "threshold_milli",
-    "fifo_by_itself",
-    "resident_bytes",
-    "process_resident_bytes",
-];
 const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
 
@@ -36,10 +20,15 @@ pub(crate) enum Dialect {
 /// The whole text.
 pub(crate) fn document(stats: &Stats, histograms: &HashMap<String, Vec<u64>>, dialect: Dialect) -> String {
     let mut text = String::new();
-    for key in Stats::KEYS {
-        // The histograms say more.
-        if !key.starts_with("wait_") {
-            metric(&mut text, key, stats.get(key).unwrap_or_default(), dialect);
+    // The histograms say more than the percentiles.
+    let shown = statistics::ALL.iter().filter(|statistic| !statistic.key.starts_with("wait_"));
+    for statistic in shown {
+        metric(&mut text, statistic, statistic.key, stats, dialect);
+    }
+    // One release gives the old names too.
+    for (old, new) in RENAMED {
+        if let Some(statistic) = statistics::find(new) {
+            metric(&mut text, statistic, old, stats, dialect);
         }
     }
     gauge(&mut text, "scherzo_user_share_ratio", stats.user_share);
@@ -50,10 +39,10 @@ pub(crate) fn document(stats: &Stats, histograms: &HashMap<String, Vec<u64>>, di
     text
 }
 
-/// Writing into a string cannot fail.
-fn metric(text: &mut String, key: &str, value: u64, dialect: Dialect) {
-    let (name, value) = in_base_units(key, value);
-    if GAUGES.contains(&key) {
+/// One statistic under a name of its own. Writing into a string cannot fail.
+fn metric(text: &mut String, statistic: &Statistic, key: &str, stats: &Stats, dialect: Dialect) {
+    let (name, value) = in_base_units(key, statistic.unit(), stats.get(statistic.key).unwrap_or_default());
+    if statistic.kind == StatisticKind::Gauge {
         gauge(text, &name, value);
         return;
     }
@@ -69,14 +58,13 @@ fn gauge(text: &mut String, name: &str, value: f64) {
 }
 
 /// Metrics are in seconds and bytes, and say so in their names.
-fn in_base_units(key: &str, value: u64) -> (String, f64) {
+fn in_base_units(key: &str, unit: StatisticUnit, value: u64) -> (String, f64) {
     let value = value as f64;
-    if let Some(stem) = key.strip_suffix("_ns") {
-        (format!("scherzo_{stem}_seconds"), value / NS_PER_S)
-    } else if let Some(stem) = key.strip_suffix("_us") {
-        (format!("scherzo_{stem}_seconds"), value / US_PER_S)
-    } else {
-        (format!("scherzo_{}", key.replace("nr_", "")), value)
+    let seconds = |suffix| format!("scherzo_{}_seconds", key.strip_suffix(suffix).unwrap_or(key));
+    match unit {
+        StatisticUnit::Nanoseconds => (seconds("_ns"), value / NS_PER_S),
+        StatisticUnit::Microseconds => (seconds("_us"), value / US_PER_S),
+        StatisticUnit::Bytes | StatisticUnit::Count => (format!("scherzo_{}", key.replace("nr_", "")), value),
     }
 }
 
@@ -105,8 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gauges_are_statistics() {
-        assert!(GAUGES.iter().all(|key| Stats::KEYS.contains(key)));
+    fn renamed_metrics_have_both_names() {
+        let stats = Stats { nr_submitted: 7, nr_in_flight: 2, ..Stats::default() };
+        let text = document(&stats, &HashMap::new(), Dialect::OpenMetrics);
+        for line in ["scherzo_submitted_total 7", "scherzo_handed_total 7", "scherzo_in_flight 2", "scherzo_custody 2"]
+        {
+            assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+        }
+        assert!(text.contains("# TYPE scherzo_custody gauge\n"), "{text}");
     }
 
     #[test]

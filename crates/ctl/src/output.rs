@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::failure::FAILURE;
 
 /// Version of every JSON document; grows when a field changes its meaning, not when one is added.
-const SCHEMA: u64 = 1;
+const SCHEMA: u64 = 2;
 
 pub(crate) struct Output {
     pub(crate) json: bool,

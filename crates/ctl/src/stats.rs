@@ -79,7 +79,7 @@ fn table(stats: &Stats, histograms: &HashMap<String, Vec<u64>>) -> String {
     }
     lines.push(format!("\n{}", gettext("Where tasks went")));
     lines.extend(rows(DISPATCH, stats));
-    let share = left(&gettext("contended batch work shown to user space"), 42);
+    let share = left(&gettext("contended batch work sent to user space"), 42);
     lines.push(format!("  {share}{:>10.1} %", stats.user_share * 100.0));
     lines.push(format!("\n{}", gettext("The engine's own cost")));
     lines.extend(rows(ENGINE, stats));
@@ -91,10 +91,10 @@ fn table(stats: &Stats, histograms: &HashMap<String, Vec<u64>>) -> String {
 const DISPATCH: &[(&str, &str)] = &[
     ("nr_switches", gettext_noop("put on a CPU")),
     ("nr_direct", gettext_noop("straight to an idle CPU")),
-    ("nr_handed", gettext_noop("handed to user space")),
+    ("nr_submitted", gettext_noop("submitted to user space")),
     ("nr_user", gettext_noop("run as user space decided")),
-    ("nr_reclaimed", gettext_noop("taken back before it answered")),
-    ("nr_as_judged", gettext_noop("queued as judged before")),
+    ("nr_reclaimed", gettext_noop("reclaimed before it answered")),
+    ("nr_as_classified", gettext_noop("queued as classified before")),
     ("nr_preempt", gettext_noop("took a CPU from other work")),
     ("nr_kernel", gettext_noop("queued by the kernel side alone")),
     ("nr_stolen", gettext_noop("taken from another domain")),
@@ -117,7 +117,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("nr_pool_overflow", gettext_noop("pool full")),
     ("nr_failed", gettext_noop("senseless decisions")),
     ("nr_bad_records", gettext_noop("senseless records")),
-    ("nr_swept", gettext_noop("taken back while degraded")),
+    ("nr_swept", gettext_noop("reclaimed while degraded")),
     ("health", gettext_noop("health: faults, congestion, failures")),
 ];
 

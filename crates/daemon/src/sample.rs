@@ -88,30 +88,8 @@ impl Pages {
 
     fn add_control(&self, stats: &mut Stats) {
         let page = self.control();
-        let read = |word: &AtomicU64| word.load(Relaxed);
-        // Gauges are kept without locks and may read below zero for a moment.
-        let gauge = |word: &AtomicI64| word.load(Relaxed).max(0) as u64;
-        stats.nr_online_cpus = read(&page.nr_online_cpus);
-        stats.nr_running = gauge(&page.nr_running);
-        stats.nr_waiting = gauge(&page.nr_waiting);
-        stats.nr_custody = gauge(&page.nr_custody);
-        stats.nr_tasks = gauge(&page.nr_tasks);
-        stats.nr_loops = read(&page.nr_loops);
-        stats.nr_records = read(&page.nr_records);
-        stats.nr_decided = read(&page.nr_decided);
-        stats.nr_max_batch = read(&page.nr_max_batch);
-        stats.nr_page_faults = read(&page.nr_page_faults);
-        stats.nr_heap_ops = read(&page.nr_heap_ops);
-        stats.nr_bad_records = read(&page.nr_bad_records);
-        stats.nr_pooled = read(&page.nr_pooled);
-        stats.nr_pool_overflow = read(&page.nr_overflow);
-        stats.nr_interactive = read(&page.nr_interactive);
-        stats.nr_batch = read(&page.nr_batch);
-        stats.nr_doorbells = read(&page.nr_doorbells);
-        stats.threshold_milli = read(&page.threshold_milli);
-        stats.fifo_by_itself = u64::from(read(&page.fifo_since_ns) != 0);
-        stats.resident_bytes = read(&page.resident_bytes);
-        stats.engine_cpu_ns = read(&page.cpu_time_ns);
+        copy_control(page, stats);
+        stats.fifo_by_itself = u64::from(page.fifo_since_ns.read() != 0);
     }
 
     fn add_cpus(&self, stats: &mut Stats) {
@@ -122,12 +100,12 @@ impl Pages {
                 }
             }
             stats.busy_ns += cpu.busy_ns.load(Relaxed);
-            stats.held_ns += cpu.held_ns.load(Relaxed);
+            stats.higher_class_ns += cpu.held_ns.load(Relaxed);
             stats.nr_idle_entries += cpu.nr_idle_entries.load(Relaxed);
         }
         stats.user_share = match stats.nr_contended_batch {
             0 => 1.0,
-            contended => (stats.nr_handed_batch as f64 / contended as f64).min(1.0),
+            contended => (stats.nr_submitted_batch as f64 / contended as f64).min(1.0),
         };
     }
 
@@ -149,6 +127,39 @@ impl Pages {
         stats.process_nr_page_faults = process.nr_minor_faults + process.nr_major_faults;
     }
 }
+
+/// A word of the control page.
+trait Word {
+    fn read(&self) -> u64;
+}
+
+impl Word for AtomicU64 {
+    fn read(&self) -> u64 {
+        self.load(Relaxed)
+    }
+}
+
+impl Word for AtomicI64 {
+    /// Gauges are kept without locks and may read below zero for a moment.
+    fn read(&self) -> u64 {
+        self.load(Relaxed).max(0) as u64
+    }
+}
+
+macro_rules! control_statistics {
+    (
+        per_cpu $per_cpu:tt
+        control { $($key:ident, $kind:ident, $text:literal, $word:ident;)+ }
+        service $service:tt
+    ) => {
+        /// Every statistic that is a word of the control page.
+        fn copy_control(page: &ControlPage, stats: &mut Stats) {
+            $(stats.$key = page.$word.read();)+
+        }
+    };
+}
+
+scherzo_model::for_each_statistic!(control_statistics);
 
 /// Whatever costs order or time and never happens on a healthy system, as the ancestors sum it.
 fn health(stats: &Stats) -> u64 {

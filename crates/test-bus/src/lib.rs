@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// The same that scenarios on desktops have.
-const CONFIG: &str = include_str!("../../vm/desktop/bus.conf");
+const CONFIG: &str = include_str!("../../scenarios/desktop/bus.conf");
 const CONFIG_NAME: &str = "bus.conf";
 const SOCKET_NAME: &str = "bus";
 

@@ -3,7 +3,8 @@
  * scherzo_wire.h: every structure that crosses from BPF to user space or back.
  *
  * The BPF object includes this file; `scherzo-wire` mirrors it in Rust, and that crate's `layout` test compiles this
- * header and compares every offset. Change both together, and bump SCHERZO_WIRE_VERSION.
+ * header and compares every offset. Change both together, and raise WIRE_VERSION in crates/model. Modes, classes and
+ * counters are in scherzo_model.h, which is generated.
  *
  * Three kinds of memory are described here:
  *   rings     struct scherzo_facts goes up (BPF ring buffer), struct scherzo_decision comes down (user ring buffer);
@@ -16,6 +17,8 @@
 #ifndef SCHERZO_WIRE_H
 #define SCHERZO_WIRE_H
 
+#include "scherzo_model.h"
+
 #ifndef __VMLINUX_H__
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -23,8 +26,6 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long s64;
 #endif
-
-#define SCHERZO_WIRE_VERSION 3
 
 /* One slot per task; tasks beyond that are scheduled by BPF alone and counted as overflow. */
 #define SCHERZO_NR_SLOTS 32768
@@ -39,20 +40,6 @@ typedef long long s64;
 #define SCHERZO_CPU_ANY 0xffffffffU
 
 #define SCHERZO_NR_WAIT_BUCKETS 32
-
-enum scherzo_mode {
-	SCHERZO_MODE_INTERACTIVE = 0,
-	SCHERZO_MODE_FIFO = 1,
-	SCHERZO_MODE_LOW_POWER = 2,
-};
-
-enum scherzo_class {
-	SCHERZO_CLASS_UNKNOWN = 0, /* never judged yet */
-	SCHERZO_CLASS_INTERACTIVE = 1,
-	SCHERZO_CLASS_BATCH = 2,
-	SCHERZO_CLASS_KERNEL = 3, /* scheduled by BPF alone: per-CPU and reclaim kthreads */
-	SCHERZO_NR_CLASSES = 4,
-};
 
 /*
  * The control word, written by the engine as one aligned 64-bit store and read once per callback:
@@ -161,7 +148,7 @@ struct scherzo_control {
 	u64 nr_max_batch;
 
 	/* Written by BPF with every hand-over. */
-	s64 nr_custody; /* a copy */
+	s64 nr_in_flight; /* a copy */
 	s64 nr_tasks;
 	s64 nr_running;
 	u64 degraded_since_ns;
@@ -185,35 +172,6 @@ struct scherzo_control {
 	u64 cpu_time_ns; /* of the engine since attach */
 	u64 resident_bytes; /* locked, so it does not change */
 	u64 engine_reserved[4];
-};
-
-enum scherzo_counter {
-	SCHERZO_CNT_DIRECT = 0, /* put on a CPU's own queue by BPF: an idle CPU's, its waker's, or one about to be free */
-	SCHERZO_CNT_PREEMPT = 1, /* took a CPU from the task that ran there, by BPF */
-	SCHERZO_CNT_KERNEL = 2, /* queued by BPF: kthreads, overflow, degraded */
-	SCHERZO_CNT_HANDED = 3, /* handed to user space, twice with one record if it has not read that */
-	SCHERZO_CNT_HANDED_BATCH = 4, /* of these, not interactive */
-	SCHERZO_CNT_USER = 5, /* dispatched as user space decided */
-	SCHERZO_CNT_CANCELLED = 6, /* late decisions dropped: wrong generation or owner */
-	SCHERZO_CNT_BOUNCED = 7, /* decided for a CPU the task may no longer use */
-	SCHERZO_CNT_FAILED = 8, /* decisions that made no sense */
-	SCHERZO_CNT_CONGESTED = 9, /* ring full */
-	SCHERZO_CNT_OVERFLOW = 10, /* no slot left */
-	SCHERZO_CNT_SWEPT = 11, /* taken back from user space while degraded */
-	SCHERZO_CNT_LEFT = 12, /* left custody by itself: dequeued or exited */
-	SCHERZO_CNT_KICKED = 13, /* CPUs kicked by a mode change, a doorbell or the warden, or because a CPU left */
-	SCHERZO_CNT_STOLEN = 14, /* taken from another domain's queue */
-	SCHERZO_CNT_KEPT = 15, /* ran on because nothing else waited */
-	SCHERZO_CNT_REQUEUED = 16, /* put back with the rest of its slice: a higher class, the engine or a quicker task took the CPU */
-	SCHERZO_CNT_OFFLINE = 17, /* moved away from a CPU that went offline */
-	SCHERZO_CNT_WAKE_ENGINE = 18, /* notifications sent to the engine */
-	SCHERZO_CNT_CONTENDED_BATCH = 19, /* non-interactive enqueues that found no idle CPU */
-	SCHERZO_CNT_MIGRATED_LLC = 20, /* ran on another CPU of the same domain */
-	SCHERZO_CNT_MIGRATED_FAR = 21, /* ran in another domain */
-	SCHERZO_CNT_SWITCHES = 22, /* times a task was put on a CPU */
-	SCHERZO_CNT_RECLAIMED = 23, /* taken back from user space by the CPU that it left, or by one without work */
-	SCHERZO_CNT_AS_JUDGED = 24, /* queued by BPF as user space had judged it before */
-	SCHERZO_NR_COUNTERS = 32,
 };
 
 /* One per possible CPU, written by that CPU only. */

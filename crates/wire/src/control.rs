@@ -1,49 +1,6 @@
 //! The control word: how the loaded scheduler is told to behave differently, in one aligned store.
 
-/// What the scheduler does with contended tasks; the numbers are part of the layout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Mode {
-    /// Deadline order, interactive tasks first.
-    #[default]
-    Interactive = 0,
-    /// Arrival order with a fixed slice.
-    Fifo = 1,
-    /// Batch work packs onto few CPUs, the others sleep.
-    LowPower = 2,
-}
-
-impl Mode {
-    /// Every mode, in wire order.
-    pub const ALL: [Self; 3] = [Self::Interactive, Self::Fifo, Self::LowPower];
-
-    /// The stable name used on D-Bus and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Interactive => "interactive",
-            Self::Fifo => "fifo",
-            Self::LowPower => "low-power",
-        }
-    }
-
-    /// The mode of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-
-    /// Reads an untrusted number.
-    #[must_use]
-    pub const fn from_wire(mode: u8) -> Option<Self> {
-        match mode {
-            0 => Some(Self::Interactive),
-            1 => Some(Self::Fifo),
-            2 => Some(Self::LowPower),
-            _ => None,
-        }
-    }
-}
+pub use scherzo_model::Mode;
 
 /// Which queues new work enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -151,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_survive_packing(mode in 0u8..3, preemption: bool, flags in 0u64..32, fifo: bool, generation: u32) {
+        fn words_survive_packing(mode in 0..Mode::ALL.len() as u8, preemption: bool, flags in 0u64..32, fifo: bool, generation: u32) {
             let word = ControlWord {
                 mode: Mode::from_wire(mode).unwrap(),
                 preemption,
@@ -165,13 +122,7 @@ mod tests {
 
     #[test]
     fn unknown_modes_are_refused() {
-        assert_eq!(ControlWord::unpack(3), None);
+        assert_eq!(ControlWord::unpack(Mode::ALL.len() as u64), None);
         assert_eq!(ControlWord::unpack(2 << ORDER_SHIFT), None);
-    }
-
-    #[test]
-    fn names_are_stable() {
-        assert_eq!(Mode::ALL.map(Mode::name), ["interactive", "fifo", "low-power"]);
-        assert_eq!(Mode::from_name("Interactive"), None);
     }
 }

@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
-/// Layout version; both ends of every boundary must agree.
-pub const WIRE_VERSION: u32 = 3;
+pub use scherzo_model::statistics::NR_COUNTERS;
+pub use scherzo_model::{Class, Counter, WIRE_VERSION};
+
 /// Slots in the shared table, one per task.
 pub const NR_SLOTS: u32 = 32_768;
 /// "No slot": the task is BPF's alone.
@@ -21,9 +22,7 @@ pub const CPU_ANY: u32 = u32::MAX;
 /// Buckets of a run-queue wait histogram.
 pub const NR_WAIT_BUCKETS: usize = 32;
 /// Classes a wait histogram is kept for, [`Class::Unknown`] included.
-pub const NR_CLASSES: usize = 4;
-/// Words reserved for per-CPU counters.
-pub const NR_COUNTERS: usize = 32;
+pub const NR_CLASSES: usize = Class::ALL.len();
 
 /// [`Facts::flags`]: woken, not preempted or moved.
 pub const FACT_WAKEUP: u32 = 0x1;
@@ -40,36 +39,6 @@ pub const DECISION_CLASS_MASK: u32 = 0x3;
 pub const DECISION_FIFO: u32 = 0x4;
 /// [`Decision::flags`]: take a CPU from a batch task at once.
 pub const DECISION_PREEMPT: u32 = 0x8;
-
-/// What a task is taken for; the numbers are part of the layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Class {
-    /// Never judged yet.
-    Unknown = 0,
-    /// Sleeps often of its own will: goes first.
-    Interactive = 1,
-    /// Everything else.
-    Batch = 2,
-    /// Scheduled by BPF alone: per-CPU and reclaim kernel threads.
-    Kernel = 3,
-}
-
-impl Class {
-    /// All classes, in wire order.
-    pub const ALL: [Self; NR_CLASSES] = [Self::Unknown, Self::Interactive, Self::Batch, Self::Kernel];
-
-    /// The stable name used on D-Bus and in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "new",
-            Self::Interactive => "interactive",
-            Self::Batch => "batch",
-            Self::Kernel => "kernel",
-        }
-    }
-}
 
 /// What a ring record is about ([`Facts::kind`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,8 +183,8 @@ pub struct ControlPage {
     /// Largest batch of records in one turn.
     pub nr_max_batch: AtomicU64,
 
-    /// Tasks in user space's custody now.
-    pub nr_custody: AtomicI64,
+    /// In-flight tasks now.
+    pub nr_in_flight: AtomicI64,
     /// Tasks that hold a slot.
     pub nr_tasks: AtomicI64,
     /// Tasks on a CPU at the last hand-over.
@@ -256,93 +225,6 @@ pub struct ControlPage {
     pub resident_bytes: AtomicU64,
     #[doc(hidden)]
     pub engine_reserved: [AtomicU64; 4],
-}
-
-/// Index into [`CpuStats::counters`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum Counter {
-    /// Put on a CPU's own queue by BPF: an idle CPU's, its waker's, or one about to be free.
-    Direct = 0,
-    /// Took a CPU from the task that ran there, by BPF.
-    Preempt = 1,
-    /// Queued by BPF: kernel threads, overflow, degraded.
-    Kernel = 2,
-    /// Handed to user space.
-    Handed = 3,
-    /// Of these, not interactive.
-    HandedBatch = 4,
-    /// Dispatched as user space decided.
-    User = 5,
-    /// Late decisions dropped: wrong generation or owner.
-    Cancelled = 6,
-    /// Decided for a CPU the task may no longer use.
-    Bounced = 7,
-    /// Decisions that made no sense.
-    Failed = 8,
-    /// Ring full.
-    Congested = 9,
-    /// No slot left.
-    Overflow = 10,
-    /// Taken back from user space while degraded.
-    Swept = 11,
-    /// Left custody by itself: dequeued or exited.
-    Left = 12,
-    /// CPUs kicked by a mode change, a doorbell or the warden, or because a CPU left.
-    Kicked = 13,
-    /// Taken from another domain's queue.
-    Stolen = 14,
-    /// Ran on because nothing else waited.
-    Kept = 15,
-    /// Put back with the rest of its slice: a higher class, the engine or a quicker task took the CPU.
-    Requeued = 16,
-    /// Moved away from a CPU that went offline.
-    Offline = 17,
-    /// Notifications sent to the engine.
-    WakeEngine = 18,
-    /// Non-interactive enqueues that found no idle CPU.
-    ContendedBatch = 19,
-    /// Ran on another CPU of the same domain.
-    MigratedLlc = 20,
-    /// Ran in another domain.
-    MigratedFar = 21,
-    /// Times a task was put on a CPU.
-    Switches = 22,
-    /// Taken back from user space by the CPU that it left, which had nothing else to run.
-    Reclaimed = 23,
-    /// Queued by BPF as user space had judged it before.
-    AsJudged = 24,
-}
-
-impl Counter {
-    /// Every counter with its stable name, in wire order.
-    pub const ALL: [(Self, &'static str); 25] = [
-        (Self::Direct, "nr_direct"),
-        (Self::Preempt, "nr_preempt"),
-        (Self::Kernel, "nr_kernel"),
-        (Self::Handed, "nr_handed"),
-        (Self::HandedBatch, "nr_handed_batch"),
-        (Self::User, "nr_user"),
-        (Self::Cancelled, "nr_cancelled"),
-        (Self::Bounced, "nr_bounced"),
-        (Self::Failed, "nr_failed"),
-        (Self::Congested, "nr_congested"),
-        (Self::Overflow, "nr_overflow"),
-        (Self::Swept, "nr_swept"),
-        (Self::Left, "nr_left"),
-        (Self::Kicked, "nr_kicked"),
-        (Self::Stolen, "nr_stolen"),
-        (Self::Kept, "nr_kept"),
-        (Self::Requeued, "nr_requeued"),
-        (Self::Offline, "nr_offline"),
-        (Self::WakeEngine, "nr_wake_engine"),
-        (Self::ContendedBatch, "nr_contended_batch"),
-        (Self::MigratedLlc, "nr_migrated_llc"),
-        (Self::MigratedFar, "nr_migrated_far"),
-        (Self::Switches, "nr_switches"),
-        (Self::Reclaimed, "nr_reclaimed"),
-        (Self::AsJudged, "nr_as_judged"),
-    ];
 }
 
 /// What one CPU counted; written by that CPU only.

@@ -64,7 +64,7 @@ fn expectations() -> Vec<(String, u64)> {
         nr_records,
         nr_decided,
         nr_max_batch,
-        nr_custody,
+        nr_in_flight,
         nr_tasks,
         nr_running,
         degraded_since_ns,
@@ -103,13 +103,12 @@ fn expectations() -> Vec<(String, u64)> {
     constant("SCHERZO_DECISION_CLASS_MASK", layout::DECISION_CLASS_MASK.into());
     constant("SCHERZO_DECISION_FIFO", layout::DECISION_FIFO.into());
     constant("SCHERZO_DECISION_PREEMPT", layout::DECISION_PREEMPT.into());
-    constant("SCHERZO_MODE_INTERACTIVE", Mode::Interactive as u64);
-    constant("SCHERZO_MODE_FIFO", Mode::Fifo as u64);
-    constant("SCHERZO_MODE_LOW_POWER", Mode::LowPower as u64);
-    constant("SCHERZO_CLASS_UNKNOWN", Class::Unknown as u64);
-    constant("SCHERZO_CLASS_INTERACTIVE", Class::Interactive as u64);
-    constant("SCHERZO_CLASS_BATCH", Class::Batch as u64);
-    constant("SCHERZO_CLASS_KERNEL", Class::Kernel as u64);
+    for mode in Mode::ALL {
+        constant(&format!("SCHERZO_MODE_{}", mode.name().to_uppercase().replace('-', "_")), mode as u64);
+    }
+    for class in Class::ALL {
+        constant(&format!("SCHERZO_CLASS_{}", class.c_name()), class as u64);
+    }
     constant("SCHERZO_ORDER_DEADLINE", Order::Deadline as u64);
     constant("SCHERZO_ORDER_FIFO", Order::Fifo as u64);
     constant("SCHERZO_RECORD_ENQUEUE", RecordKind::Enqueue as u64);

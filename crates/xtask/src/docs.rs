@@ -3,6 +3,7 @@
 mod interface;
 mod licences;
 mod settings;
+mod statistics;
 
 use std::fs;
 use std::path::Path;
@@ -26,11 +27,17 @@ pub(crate) fn run(checkout: &Path, options: &Options) -> Result<ExitCode> {
     if options.check {
         check(checkout)?;
     } else {
-        for (page, text) in pages(checkout)? {
-            fs::write(checkout.join(page), text)?;
-        }
+        write(checkout)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Brings every page up to date.
+pub(crate) fn write(checkout: &Path) -> Result<()> {
+    for (page, text) in pages(checkout)? {
+        fs::write(checkout.join(page), text)?;
+    }
+    Ok(())
 }
 
 /// Fails if a page is not what its sources say.
@@ -45,10 +52,12 @@ pub(crate) fn check(checkout: &Path) -> Result<()> {
 /// Each generated page with the text that it should have.
 fn pages(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
     const SETTINGS: &str = "docs/configuration.md";
+    const JSON: &str = "docs/json.md";
     let read = |path: &str| fs::read_to_string(checkout.join(path)).with_context(|| format!("cannot read {path}"));
     Ok(vec![
         ("docs/dbus.md", interface::page(&read("dbus/org.scherzo.Scheduler1.xml")?)?),
         (SETTINGS, between(&read(SETTINGS)?, &settings::tables(&read("data/scherzo.toml")?)?)?),
+        (JSON, between(&read(JSON)?, &statistics::json_table())?),
         ("docs/licences.md", licences::page(checkout)?),
     ])
 }

@@ -1,6 +1,7 @@
 //! The commands for contributors: `cargo xtask …`.
 
 mod bench;
+mod codegen;
 mod demo;
 mod deny;
 mod docs;
@@ -38,6 +39,8 @@ enum XtaskCommand {
     ReleaseCheck,
     /// Write the generated pages and tables of the documentation
     Docs(docs::Options),
+    /// Write the files that repeat what crates/model says: C, JavaScript, the shipped settings file, tables in documents
+    Codegen(codegen::CodegenOptions),
     /// Boot a guest and run a command in it
     Guest(guest::GuestOptions),
     /// Compare with the kernel default, scx_rustland, and the best that any scheduler can do
@@ -73,6 +76,7 @@ fn run(task: XtaskCommand) -> Result<ExitCode> {
         XtaskCommand::Test(options) => test::run(&checkout()?, &options),
         XtaskCommand::Po(options) => po::run(&checkout()?, &options),
         XtaskCommand::ReleaseCheck => release_check::run(&checkout()?),
+        XtaskCommand::Codegen(options) => codegen::run(&checkout()?, &options),
         XtaskCommand::Docs(options) => docs::run(&checkout()?, &options),
         XtaskCommand::Guest(options) => guest::run(&checkout()?, &options),
         XtaskCommand::Bench(options) => bench::run(&checkout()?, &options),

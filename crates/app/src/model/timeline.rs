@@ -137,11 +137,11 @@ impl Sample {
         Self {
             at_s,
             time_s,
-            cpu_share: (rate(|stats| stats.busy_ns + stats.held_ns) / 1e9 / nr_cpus).min(1.0),
+            cpu_share: (rate(|stats| stats.busy_ns + stats.higher_class_ns) / 1e9 / nr_cpus).min(1.0),
             direct_per_s: rate(|stats| stats.nr_direct + stats.nr_preempt),
             user_per_s: rate(|stats| stats.nr_user),
             kernel_per_s: rate(|stats| stats.nr_kernel),
-            nr_waiting: now.stats.nr_custody + now.stats.nr_pooled,
+            nr_waiting: now.stats.nr_in_flight + now.stats.nr_pooled,
             engine_share: rate(|stats| stats.engine_cpu_ns) / 1e9,
             engine_bytes: now.stats.process_resident_bytes.max(now.stats.resident_bytes),
             waits: now.waits.since(&before.waits),

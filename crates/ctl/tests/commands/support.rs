@@ -81,7 +81,7 @@ impl Said {
 
     pub fn json(self) -> Value {
         let document: Value = serde_json::from_str(&self.plainly()).unwrap();
-        assert_eq!(document["schema"], 1);
+        assert_eq!(document["schema"], 2);
         document
     }
 

@@ -354,8 +354,8 @@ impl Fiction {
             let count = |counter: Counter, number| stats.counters[counter as usize].fetch_add(number, Relaxed);
             count(Counter::Direct, woken);
             count(Counter::ContendedBatch, contended);
-            count(Counter::Handed, contended);
-            count(Counter::HandedBatch, contended - contended / 20);
+            count(Counter::Submitted, contended);
+            count(Counter::SubmittedBatch, contended - contended / 20);
             count(Counter::User, contended);
             count(Counter::Switches, woken + contended);
             stats.busy_ns.fetch_add(BEAT.as_nanos() as u64 / 10 * 7, Relaxed);

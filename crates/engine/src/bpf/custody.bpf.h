@@ -196,7 +196,7 @@ static __always_inline void change_custody(struct scherzo_control *page, s64 by)
 {
 	s64 before = __sync_fetch_and_add(&nr_in_custody, by);
 
-	WRITE_ONCE(page->nr_custody, before + by);
+	WRITE_ONCE(page->nr_in_flight, before + by);
 }
 
 /* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
@@ -249,9 +249,9 @@ static __always_inline void give_away(struct task_struct *p, const struct task_c
 		count(SCHERZO_CNT_LEFT);
 	else
 		change_custody(page, 1);
-	count_here(SCHERZO_CNT_HANDED);
+	count_here(SCHERZO_CNT_SUBMITTED);
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count_here(SCHERZO_CNT_HANDED_BATCH);
+		count_here(SCHERZO_CNT_SUBMITTED_BATCH);
 }
 
 /*

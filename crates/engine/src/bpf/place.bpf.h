@@ -402,7 +402,7 @@ VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits,
 	if (!slice_ns || slice_ns > SLICE_MAX_NS)
 		return false;
 
-	count(SCHERZO_CNT_AS_JUDGED);
+	count(SCHERZO_CNT_AS_CLASSIFIED);
 	if (is_pinned(p)) {
 		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);

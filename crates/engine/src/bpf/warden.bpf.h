@@ -131,9 +131,9 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	remind_engine(page);
 	try_recover(page, now);
 	check_queues(now);
-	WRITE_ONCE(page->nr_custody, READ_ONCE(nr_in_custody));
+	WRITE_ONCE(page->nr_in_flight, READ_ONCE(nr_in_custody));
 	/* Who changed it meanwhile may have written before us. The atomic orders. */
-	WRITE_ONCE(page->nr_custody, __sync_fetch_and_add(&nr_in_custody, 0));
+	WRITE_ONCE(page->nr_in_flight, __sync_fetch_and_add(&nr_in_custody, 0));
 	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_custody));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
 	if (READ_ONCE(nr_in_custody) > 0) {

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, ensure};
 
+use super::statistics::renamed_table;
+
 /// How far the text of comments is indented, at the top and at members.
 const TOP_INDENT: usize = 2;
 const MEMBER_INDENT: usize = 6;
@@ -44,6 +46,10 @@ pub(super) fn page(xml: &str) -> Result<String> {
             page += &paragraphs(member.description(), member.name);
         }
     }
+    page += "\n## Renamed statistics\n\n";
+    page += "`GetStats`, `StatsUpdated` and the metrics of `scherzoctl stats` give both names in this release; the next one gives the \
+             new names only.\n\n";
+    page += &renamed_table();
     Ok(page)
 }
 

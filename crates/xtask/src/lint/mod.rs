@@ -17,7 +17,7 @@ use scherzo_rig::harness::Score;
 use scherzo_rig::progress::step;
 use scherzo_rig::translations;
 
-use crate::docs;
+use crate::{codegen, docs};
 
 const FORMATTING: &[&str] = &["fmt", "--all", "--check"];
 const CLIPPY: &[&str] = &["clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -32,6 +32,7 @@ pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, only: &str) -> Score
         ("cycles", &|| dependencies::check(checkout)),
         ("spelling", &|| spelling::check(workspace.build_root(), checkout)),
         ("translations", &|| translations::check(cache, workspace.build_root(), checkout)),
+        ("files generated from the model", &|| codegen::check(checkout)),
         ("generated documentation and licences", &|| docs::check(checkout)),
     ];
     let mut score = Score::default();

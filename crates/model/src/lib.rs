@@ -1,0 +1,27 @@
+//! Each fact once: what modes, classes and statistics there are, and what each is called, counted in and described as.
+//!
+//! Rust code reads these tables or expands them ([`for_each_statistic`]); what cannot, because it is C, JavaScript or a
+//! document, is generated from them by `cargo xtask codegen`. The generated files are committed, and a test compares
+//! them.
+//!
+//! Architecture invariants: this crate depends on nothing, allocates nothing and has no `unsafe`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod class;
+mod mode;
+pub mod statistics;
+
+pub use class::Class;
+pub use mode::Mode;
+pub use statistics::Counter;
+
+/// Layout version of everything that BPF, engine and daemon share; both ends of every boundary must agree.
+pub const WIRE_VERSION: u32 = 4;
+
+/// Marks a text for translation where it cannot be translated yet.
+#[must_use]
+pub const fn gettext_noop(text: &'static str) -> &'static str {
+    text
+}

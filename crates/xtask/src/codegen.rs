@@ -1,0 +1,80 @@
+//! `cargo xtask codegen`: the files that repeat what `scherzo-model` says, because what reads them cannot read Rust.
+//! Documents are brought up to date with them, see [`docs`].
+
+mod header;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::docs;
+
+#[derive(Args)]
+pub(crate) struct CodegenOptions {
+    /// Change nothing; fail if a file is stale
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(checkout: &Path, options: &CodegenOptions) -> Result<ExitCode> {
+    if options.check {
+        check(checkout)?;
+    } else {
+        for (file, text) in files() {
+            fs::write(checkout.join(file), text).with_context(|| format!("cannot write {file}"))?;
+        }
+        docs::write(checkout)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if a file is not what the model says.
+pub(crate) fn check(checkout: &Path) -> Result<()> {
+    for (file, text) in files() {
+        let committed = fs::read_to_string(checkout.join(file)).with_context(|| format!("cannot read {file}"))?;
+        ensure!(committed == text, "{file} is stale: run `cargo xtask codegen`");
+    }
+    Ok(())
+}
+
+/// Each generated file with the text that it should have.
+fn files() -> Vec<(&'static str, String)> {
+    vec![("crates/wire/include/scherzo_model.h", header::text())]
+}
+
+/// Words in lines of at most `width` characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let nr_chars = lines.last().map_or(0, |line| line.chars().count());
+        if nr_chars > 0 && nr_chars + 1 + word.chars().count() > width {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_are_what_the_model_says() {
+        check(&crate::checkout().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("", 7), [""]);
+    }
+}
