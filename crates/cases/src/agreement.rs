@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use scherzo_model::Mode;
 use serde_json::Value;
 
 use scherzo_rig::service::{KernelState, MOMENT, journal, kernel, wait_until};
@@ -19,8 +20,6 @@ const CONTROL_PAGE: &str =
     "for id in $(sed -n 's/^map_id:[[:space:]]*//p' /proc/$(pgrep -xo scherzo-engine)/fdinfo/*); do
         if bpftool map show id $id | grep -q 'name control '; then exec bpftool -j map lookup id $id key 0 0 0 0; fi
     done; exit 1";
-/// As `scherzo_wire::control` numbers them.
-const MODES: [&str; 3] = ["interactive", "fifo", "low-power"];
 
 /// What the service reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,10 +89,9 @@ fn kernel_agrees(report: &ServiceReport, kernel: &KernelState) -> bool {
 fn mode_in_kernel(shell: &mut dyn Shell) -> Result<String> {
     let text = shell.check(CONTROL_PAGE, MOMENT)?;
     let page: Value = serde_json::from_str(&text).with_context(|| format!("bpftool says {text}"))?;
-    let first =
-        page["value"][0].as_str().and_then(|byte| usize::from_str_radix(byte.trim_start_matches("0x"), 16).ok());
-    let mode = first.and_then(|number| MODES.get(number)).with_context(|| format!("no mode is number {first:?}"))?;
-    Ok((*mode).to_owned())
+    let first = page["value"][0].as_str().and_then(|byte| u8::from_str_radix(byte.trim_start_matches("0x"), 16).ok());
+    let mode = first.and_then(Mode::from_wire).with_context(|| format!("no mode has the number {first:?}"))?;
+    Ok(mode.name().to_owned())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use scherzo_model::Mode;
 
 use scherzo_rig::measure::{Figures, Meter};
 use scherzo_rig::service::{
@@ -77,7 +78,7 @@ fn measure_all(shell: &mut dyn Shell) -> Result<Vec<Row>> {
     }];
     let loaded = ensure_loaded(shell)?;
     wait_for_calm(shell)?;
-    for mode in ["interactive", "fifo", "low-power"] {
+    for mode in Mode::ALL.map(Mode::name) {
         for preemption in [false, true] {
             type_in(shell, &call_command("SetMode", &format!("s {mode}")))?;
             type_in(shell, &call_command("SetPreemption", &format!("b {preemption}")))?;
