@@ -12,6 +12,7 @@ mod package;
 mod po;
 mod release_check;
 mod screenshots;
+mod sim;
 mod test;
 
 use std::path::PathBuf;
@@ -50,6 +51,8 @@ enum XtaskCommand {
     /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
     /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::BenchOptions),
+    /// Run a scenario in the simulator: the scheduler's own source over an emulated kernel
+    Sim(sim::SimOptions),
     /// Install what `cargo build --release --workspace` has made
     Install(install::InstallOptions),
     /// Remove what `cargo xtask install` has installed; with the same directories
@@ -80,6 +83,7 @@ fn run(task: XtaskCommand) -> Result<ExitCode> {
         XtaskCommand::Docs(options) => docs::run(&checkout()?, &options),
         XtaskCommand::Guest(options) => guest::run(&checkout()?, &options),
         XtaskCommand::Bench(options) => bench::run(&checkout()?, &options),
+        XtaskCommand::Sim(options) => sim::run(&checkout()?, &options),
         XtaskCommand::Install(options) => install::install(&checkout()?, &options),
         XtaskCommand::Uninstall(options) => install::uninstall(&options),
         XtaskCommand::Package(options) => package::run(&checkout()?, &options),

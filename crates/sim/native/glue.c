@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The scheduler's own source, compiled for the host, and the only place that knows names from inside it.
+ *
+ * Its variables go into sections of their own: a run begins by restoring them, so that no run sees another.
+ */
+#pragma clang section bss = "sim_bss" data = "sim_data"
+#include "main.bpf.c"
+#pragma clang section bss = "" data = ""
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char __start_sim_bss[], __stop_sim_bss[], __start_sim_data[], __stop_sim_data[];
+extern void sim_report_error(char *text);
+extern void *sim_map_resize(void *map, u64 value_size, u64 nr);
+
+static char *initial_data;
+
+void sim_bpf_reset(void)
+{
+	size_t size = __stop_sim_data - __start_sim_data;
+
+	if (!initial_data) {
+		initial_data = malloc(size);
+		memcpy(initial_data, __start_sim_data, size);
+	}
+	memcpy(__start_sim_data, initial_data, size);
+	memset(__start_sim_bss, 0, __stop_sim_bss - __start_sim_bss);
+}
+
+struct sim_config {
+	u32 engine_pid;
+	u32 nr_cpus;
+	u32 nr_llcs;
+	u32 fast_llc;
+	u32 cores_differ;
+	u32 reenqueue_anywhere;
+};
+
+void sim_bpf_configure(struct sim_config *config)
+{
+	engine_pid = config->engine_pid;
+	nr_cpu_slots = config->nr_cpus;
+	nr_llcs = config->nr_llcs;
+	fast_llc = config->fast_llc;
+	cores_differ = config->cores_differ;
+	reenqueue_anywhere = config->reenqueue_anywhere;
+	sim_map_resize(&cpu_stats, sizeof(*cpu_stats.value), config->nr_cpus);
+	sim_map_resize(&cpu_ctxs, sizeof(*cpu_ctxs.value), config->nr_cpus);
+	sim_map_resize(&llc_ctxs, sizeof(*llc_ctxs.value), config->nr_llcs);
+}
+
+void sim_bpf_describe_cpu(u32 cpu, u32 llc, u32 slow)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	cpuc->llc = llc;
+	cpuc->llc_known = true;
+	cpuc->slow = slow;
+}
+
+void *sim_bpf_control(void)
+{
+	return control_page();
+}
+
+void *sim_bpf_slots(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&slots, &zero);
+}
+
+void *sim_bpf_cpu_stats(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpu_stats, &zero);
+}
+
+/* Whether BPF knows that user space has the task. */
+bool sim_bpf_is_user_owned(struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	struct custody *custody = tctx ? slot_custody(tctx->slot) : NULL;
+
+	return custody && custody->pid == (u32)p->pid && custody->word & CUSTODY_OWNED;
+}
+
+struct sched_ext_ops *sim_bpf_ops(void)
+{
+	return &scherzo_ops;
+}
+
+void sim_bpf_sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	scherzo_sched_switch(preempt, prev, next);
+}
+
+void sim_bpf_doorbell(void)
+{
+	scherzo_doorbell(NULL);
+}
+
+void sim_bpf_timer_fire(struct bpf_timer *timer)
+{
+	int key = 0;
+
+	timer->callback(timer->map, &key, timer);
+}
+
+s64 sim_bpf_call_drain(s64 (*callback)(struct bpf_dynptr *dynptr, void *context), void *context, void *data, u32 size)
+{
+	struct bpf_dynptr dynptr = { data, size };
+
+	return callback(&dynptr, context);
+}
+
+/* Offsets as the compiler sees them, for the test that compares abi.rs. */
+u64 sim_layout[] = {
+	sizeof(struct task_struct),
+	offsetof(struct task_struct, nvcsw),
+	offsetof(struct task_struct, cpus_ptr),
+	offsetof(struct task_struct, scx),
+	offsetof(struct task_struct, comm),
+	offsetof(struct task_struct, sim_storage),
+	sizeof(struct sched_ext_ops),
+	offsetof(struct sched_ext_ops, exit),
+};
+
+void sim_error(char *format, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	sim_report_error(text);
+}

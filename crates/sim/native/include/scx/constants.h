@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Numbers of the kernel's interface: include/linux/sched.h, include/linux/sched/ext.h, kernel/sched/ext_internal.h, uapi/linux/bpf.h. */
+#ifndef SIM_CONSTANTS_H
+#define SIM_CONSTANTS_H
+
+#define PF_IDLE 0x00000002
+#define PF_EXITING 0x00000004
+#define PF_WQ_WORKER 0x00000020
+#define PF_KCOMPACTD 0x00010000
+#define PF_KSWAPD 0x00020000
+#define PF_KTHREAD 0x00200000
+
+#define CLOCK_MONOTONIC 1
+
+#define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
+#define SCX_DSQ_FLAG_LOCAL_ON (1ULL << 62)
+#define SCX_DSQ_GLOBAL (SCX_DSQ_FLAG_BUILTIN | 1)
+#define SCX_DSQ_LOCAL (SCX_DSQ_FLAG_BUILTIN | 2)
+#define SCX_DSQ_LOCAL_ON (SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON)
+
+#define SCX_SLICE_DFL 20000000ULL
+#define SCX_CPUPERF_ONE 1024
+
+#define SCX_TASK_QUEUED 1
+
+#define SCX_WAKE_FORK 0x4
+#define SCX_WAKE_TTWU 0x8
+#define SCX_WAKE_SYNC 0x10
+
+#define SCX_ENQ_WAKEUP 0x1
+#define SCX_ENQ_HEAD 0x10
+#define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_ENQ_REENQ (1ULL << 40)
+#define SCX_ENQ_LAST (1ULL << 41)
+
+#define SCX_KICK_IDLE 0x1
+#define SCX_KICK_PREEMPT 0x2
+#define SCX_KICK_WAIT 0x4
+
+#define SCX_PICK_IDLE_CORE 0x1
+
+#define SCX_OPS_KEEP_BUILTIN_IDLE 0x1
+#define SCX_OPS_ENQ_LAST 0x2
+
+enum scx_cpu_preempt_reason {
+	SCX_CPU_PREEMPT_RT,
+	SCX_CPU_PREEMPT_DL,
+	SCX_CPU_PREEMPT_STOP,
+	SCX_CPU_PREEMPT_UNKNOWN,
+};
+
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_STACK 23
+#define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_MAP_TYPE_USER_RINGBUF 31
+
+#define BPF_F_NO_PREALLOC 0x1
+#define BPF_F_MMAPABLE 0x400
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 0x1
+
+#define BPF_RB_NO_WAKEUP 0x1
+#define BPF_RB_FORCE_WAKEUP 0x2
+#define BPF_RB_AVAIL_DATA 0
+#define BPF_RB_RING_SIZE 1
+#define BPF_RB_CONS_POS 2
+#define BPF_RB_PROD_POS 3
+
+#endif /* SIM_CONSTANTS_H */

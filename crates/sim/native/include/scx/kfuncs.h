@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kfuncs of sched_ext and the helpers that answer from the machine; kfuncs.rs defines them. */
+#ifndef SIM_KFUNCS_H
+#define SIM_KFUNCS_H
+
+u64 scx_bpf_now(void);
+u32 bpf_get_smp_processor_id(void);
+struct task_struct *bpf_get_current_task_btf(void);
+struct task_struct *bpf_task_from_pid(s32 pid);
+
+static inline void bpf_task_release(struct task_struct *p)
+{
+}
+
+s32 scx_bpf_task_cpu(const struct task_struct *p);
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node);
+s32 scx_bpf_dsq_nr_queued(u64 dsq_id);
+struct task_struct *sim_dsq_peek(u64 dsq_id);
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags);
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags);
+bool sim_dsq_move_to_local(u64 dsq_id, u64 enq_flags);
+bool sim_dsq_move(struct task_struct *p, u64 dsq_id, u64 enq_flags, bool by_vtime);
+u32 scx_bpf_dispatch_nr_slots(void);
+void sim_task_set_slice(struct task_struct *p, u64 slice);
+void scx_bpf_kick_cpu(s32 cpu, u64 flags);
+u32 scx_bpf_reenqueue_local(void);
+void sim_reenqueue_local_anywhere(void);
+void scx_bpf_cpuperf_set(s32 cpu, u32 performance);
+
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
+s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *allowed, s32 node, u64 flags);
+const struct cpumask *scx_bpf_get_online_cpumask(void);
+const struct cpumask *scx_bpf_get_idle_smtmask(void);
+s32 scx_bpf_cpu_node(s32 cpu);
+
+u64 sim_iter_dsq_new(u64 dsq_id);
+struct task_struct *sim_iter_dsq_next(u64 state);
+void sim_iter_dsq_destroy(u64 state);
+
+__attribute__((format(printf, 1, 2))) void sim_error(char *format, ...);
+
+#define scx_bpf_error(format, ...) sim_error(format, ##__VA_ARGS__)
+
+/* What scx_bpf_*() are called with where kernels differ is decided in the headers of scx, before the kernel sees it. */
+#define scx_bpf_dsq_move_to_local(dsq_id, enq_flags) sim_dsq_move_to_local(dsq_id, enq_flags)
+#define scx_bpf_dsq_move(iter, p, dsq_id, enq_flags) sim_dsq_move(p, dsq_id, enq_flags, false)
+#define scx_bpf_dsq_move_vtime(iter, p, dsq_id, enq_flags) sim_dsq_move(p, dsq_id, enq_flags, true)
+#define scx_bpf_task_set_slice(p, slice) sim_task_set_slice(p, slice)
+#define scx_bpf_reenqueue_local_from_anywhere() sim_reenqueue_local_anywhere()
+#define __COMPAT_scx_bpf_dsq_peek(dsq_id) sim_dsq_peek(dsq_id)
+#define __COMPAT_scx_bpf_cpu_node(cpu) scx_bpf_cpu_node(cpu)
+#define __COMPAT_scx_bpf_get_idle_smtmask_node(node) scx_bpf_get_idle_smtmask()
+
+static inline void scx_bpf_put_cpumask(const struct cpumask *mask)
+{
+}
+
+static inline void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
+{
+}
+
+static inline bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
+{
+	return cpu < SIM_MAX_CPUS && mask->bits[cpu / 64] >> (cpu & 63) & 1;
+}
+
+static inline u32 bpf_cpumask_first(const struct cpumask *mask)
+{
+	u32 word;
+
+	for (word = 0; word < SIM_MAX_CPUS / 64; word++) {
+		if (mask->bits[word])
+			return word * 64 + __builtin_ctzll(mask->bits[word]);
+	}
+	return SIM_MAX_CPUS;
+}
+
+static inline bool is_migration_disabled(const struct task_struct *p)
+{
+	return p->migration_disabled;
+}
+
+static inline void sim_iter_dsq_end(struct bpf_iter_scx_dsq *iter)
+{
+	sim_iter_dsq_destroy(iter->state);
+}
+
+#define BPF_FOR_EACH_ITER (&sim_iter)
+#define bpf_for_each(type, p, dsq_id, flags)                                                                 \
+	for (struct bpf_iter_scx_dsq sim_iter __attribute__((cleanup(sim_iter_dsq_end))) = { sim_iter_dsq_new(dsq_id) }; \
+	     ((p) = sim_iter_dsq_next(sim_iter.state));)
+
+#endif /* SIM_KFUNCS_H */

@@ -1,0 +1,34 @@
+//! The simulator: the scheduler's own source over an emulated sched_ext core, in discrete time.
+//!
+//! The BPF source is compiled for the host, unchanged (`native/`, `build.rs`); [`machine`] stands for the kernel, and
+//! [`user`] runs the engine's policy as a task of the machine. A scenario ([`scenario`]) says which CPUs there are and what
+//! runs on them, [`mod@run`] has it happen, and [`report`] says what came of it.
+//!
+//! Nothing that is decided depends on addresses, hash order, floats or the clock of the host: the same scenario and seed
+//! give the same trace, byte for byte.
+
+mod abi;
+#[path = "../../engine/src/core.rs"]
+mod engine_core;
+mod invariants;
+mod kernel;
+mod kfuncs;
+mod machine;
+mod profile;
+mod report;
+mod rings;
+mod run;
+mod scenario;
+mod solver;
+mod stats;
+mod task;
+mod trace;
+mod user;
+mod work;
+
+pub use invariants::{Rule, Violation};
+pub use machine::Fault;
+pub use report::{GroupReport, Report};
+pub use run::{RunOptions, run};
+pub use scenario::Scenario;
+pub use scherzo_wire::control::Mode;

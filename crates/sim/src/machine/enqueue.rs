@@ -1,0 +1,306 @@
+//! Tasks become runnable and are dispatched: `enqueue_task_scx()`, `do_enqueue_task()`, `dispatch_enqueue()` and their like.
+
+use super::queue::Target;
+use super::{Dispatch, Event, Fault, Inserted, Machine};
+use crate::task::{Class, DirectDispatch, Place, State, TaskId};
+
+/// `SCX_ENQ_WAKEUP`.
+pub(super) const ENQ_WAKEUP: u64 = 0x1;
+/// `SCX_ENQ_HEAD`.
+pub(super) const ENQ_HEAD: u64 = 0x10;
+/// `SCX_ENQ_PREEMPT`.
+const ENQ_PREEMPT: u64 = 1 << 32;
+/// `SCX_ENQ_REENQ`.
+const ENQ_REENQ: u64 = 1 << 40;
+/// `SCX_ENQ_LAST`.
+pub(super) const ENQ_LAST: u64 = 1 << 41;
+/// `SCX_SLICE_DFL`.
+pub(super) const SLICE_DEFAULT_NS: u64 = 20_000_000;
+/// `SCX_SLICE_INF`.
+pub(super) const SLICE_INFINITE: u64 = u64::MAX;
+
+impl Machine {
+    /// `enqueue_task_scx()`, on the run queue that was chosen. The callbacks run on `on_cpu`.
+    pub(super) fn enqueue_task(&mut self, on_cpu: usize, id: TaskId, flags: u64) {
+        self.tasks[id].set_queued(true);
+        self.op_runnable(on_cpu, id, flags);
+        self.do_enqueue(on_cpu, id, flags);
+    }
+
+    /// `do_enqueue_task()`.
+    pub(super) fn do_enqueue(&mut self, on_cpu: usize, id: TaskId, flags: u64) {
+        if self.tasks[id].direct.is_none() {
+            if self.tasks[id].kernel().migration_disabled != 0 {
+                self.tasks[id].kernel_mut().scx.slice = SLICE_DEFAULT_NS;
+                let cpu = self.tasks[id].cpu;
+                self.dispatch_enqueue(id, Target::Local(cpu), flags, false);
+                return;
+            }
+            let task = &mut self.tasks[id];
+            task.in_bpf = true;
+            task.queue_seq += 1;
+            let outer = self.enqueuing.replace(id);
+            self.op_enqueue(on_cpu, id, flags);
+            self.enqueuing = outer;
+        }
+        if let Some(direct) = self.tasks[id].direct.take() {
+            self.tasks[id].in_bpf = false;
+            self.direct_dispatch(id, direct, flags);
+        }
+    }
+
+    /// `direct_dispatch()`: another CPU's local queue takes the task in later.
+    fn direct_dispatch(&mut self, id: TaskId, direct: DirectDispatch, flags: u64) {
+        let cpu = self.tasks[id].cpu;
+        let flags = direct.flags | flags;
+        match self.target(direct.dsq_id, cpu) {
+            Target::Local(other) if other != cpu => {
+                self.tasks[id].direct = Some(DirectDispatch { flags, ..direct });
+                self.tasks[id].place = Place::Deferred(cpu);
+                self.cpus[cpu].deferred.push(id);
+                self.interrupt_soon(cpu);
+            }
+            target => self.dispatch_enqueue(id, target, flags, direct.by_vtime),
+        }
+    }
+
+    /// `process_ddsp_deferred_locals()`.
+    pub(super) fn take_in_deferred(&mut self, cpu: usize) {
+        for id in std::mem::take(&mut self.cpus[cpu].deferred) {
+            self.tasks[id].place = Place::None;
+            if let Some(direct) = self.tasks[id].direct.take() {
+                let target = self.target(direct.dsq_id, cpu);
+                self.dispatch_anywhere(id, target, direct.flags, direct.by_vtime);
+            }
+        }
+    }
+
+    /// `dispatch_to_local_dsq()`, and `dispatch_enqueue()` for all other queues.
+    fn dispatch_anywhere(&mut self, id: TaskId, target: Target, flags: u64, by_vtime: bool) {
+        if let Target::Local(cpu) = target
+            && self.tasks[id].cpu != cpu
+        {
+            if !self.may_move_to(id, cpu) {
+                let name = self.name(id);
+                self.fail(format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {name}"));
+                self.dispatch_enqueue(id, Target::Queue(super::queue::GLOBAL), flags, false);
+                return;
+            }
+            self.tasks[id].cpu = cpu;
+        }
+        self.dispatch_enqueue(id, target, flags, by_vtime);
+    }
+
+    /// `task_can_run_on_remote_rq()`.
+    pub(super) fn may_move_to(&self, id: TaskId, cpu: usize) -> bool {
+        let task = &self.tasks[id];
+        task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && self.topology.online.has(cpu)
+    }
+
+    /// `dispatch_enqueue()`.
+    pub(super) fn dispatch_enqueue(&mut self, id: TaskId, target: Target, flags: u64, by_vtime: bool) {
+        self.tasks[id].in_bpf = false;
+        match target {
+            Target::Queue(dsq_id) => {
+                self.insert_into_queue(id, dsq_id, by_vtime, flags & (ENQ_HEAD | ENQ_PREEMPT) != 0);
+            }
+            Target::Local(cpu) => {
+                self.tasks[id].place = Place::Local(cpu);
+                if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
+                    self.cpus[cpu].local.push_front(id);
+                } else {
+                    self.cpus[cpu].local.push_back(id);
+                }
+                self.notice_local(id, cpu, flags & ENQ_PREEMPT != 0);
+            }
+        }
+    }
+
+    /// The end of `dispatch_enqueue()` for a local queue: the CPU is interrupted if it idles, or has to give way.
+    fn notice_local(&mut self, id: TaskId, cpu: usize, preempt: bool) {
+        match self.cpus[cpu].curr {
+            None => self.resched(cpu),
+            Some(curr) if preempt && curr != id && self.tasks[curr].class == Class::Ext => {
+                self.charge(cpu);
+                self.tasks[curr].kernel_mut().scx.slice = 0;
+                self.resched(cpu);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// An insertion, as the scheduler asks for it or as a fault changes it.
+    pub(crate) fn insert_from_bpf(&mut self, id: TaskId, dsq_id: u64, slice_ns: u64, vtime: Option<u64>, flags: u64) {
+        let dsq_id = match self.fault {
+            Some(Fault::LostInsertion) => {
+                self.fault = None;
+                return;
+            }
+            Some(Fault::DoubleInsertion) => {
+                self.insert(id, dsq_id, slice_ns, vtime, flags);
+                dsq_id
+            }
+            Some(Fault::ForbiddenCpu) => super::queue::LOCAL_ON | (self.cpus.len() - 1) as u64,
+            _ => dsq_id,
+        };
+        self.insert(id, dsq_id, slice_ns, vtime, flags);
+    }
+
+    /// `scx_dsq_insert_preamble()` and `scx_dsq_insert_commit()`.
+    fn insert(&mut self, id: TaskId, dsq_id: u64, slice_ns: u64, vtime: Option<u64>, flags: u64) {
+        let scx = &mut self.tasks[id].kernel_mut().scx;
+        if slice_ns != 0 {
+            scx.slice = slice_ns;
+        } else if scx.slice == 0 {
+            scx.slice = 1;
+        }
+        if let Some(vtime) = vtime {
+            scx.dsq_vtime = vtime;
+        }
+        let by_vtime = vtime.is_some();
+        if let Some(enqueuing) = self.enqueuing {
+            if enqueuing != id || self.tasks[id].direct.is_some() {
+                let names = (self.name(id), self.name(enqueuing));
+                self.fail(format!("{} cannot be dispatched directly in the enqueue of {}", names.0, names.1));
+            } else {
+                self.tasks[id].direct = Some(DirectDispatch { dsq_id, flags, by_vtime });
+            }
+            return;
+        }
+        let queue_seq = self.tasks[id].queue_seq;
+        if self.nr_dispatch_slots() == 0 {
+            self.fail("dispatch buffer overflow, or insertion outside of a dispatch".to_owned());
+        } else if let Some(dispatch) = &mut self.dispatch {
+            dispatch.inserted.push(Inserted { task: id, queue_seq, dsq_id, flags, by_vtime });
+        }
+    }
+
+    /// `scx_bpf_dispatch_nr_slots()`.
+    pub(crate) fn nr_dispatch_slots(&mut self) -> u32 {
+        let max = self.bpf(self.this_cpu(), |ops| ops.dispatch_max_batch);
+        self.dispatch.as_ref().map_or(0, |dispatch| max - dispatch.inserted.len() as u32)
+    }
+
+    /// `flush_dispatch_buf()`: insertions of tasks that are no longer the scheduler's are dropped.
+    pub(super) fn flush_dispatch(&mut self) {
+        let Some(Dispatch { cpu, inserted, .. }) = &mut self.dispatch else { return };
+        let (cpu, inserted) = (*cpu, std::mem::take(inserted));
+        for Inserted { task, queue_seq, dsq_id, flags, by_vtime } in inserted {
+            if let Some(dispatch) = &mut self.dispatch {
+                dispatch.nr_moved += 1;
+            }
+            if self.tasks[task].in_bpf && self.tasks[task].queue_seq == queue_seq {
+                self.tasks[task].in_bpf = false;
+                let target = self.target(dsq_id, cpu);
+                self.dispatch_anywhere(task, target, flags, by_vtime);
+            } else {
+                self.stats.nr_dropped += 1;
+            }
+        }
+    }
+
+    /// `scx_bpf_dsq_move_to_local()`.
+    pub(crate) fn move_to_local(&mut self, dsq_id: u64) -> bool {
+        self.flush_dispatch();
+        let Some(cpu) = self.dispatch.as_ref().map(|dispatch| dispatch.cpu) else {
+            self.fail("move to a local DSQ outside of a dispatch".to_owned());
+            return false;
+        };
+        if !self.queues.contains_key(&dsq_id) {
+            self.fail(format!("invalid DSQ ID 0x{dsq_id:016x}"));
+            return false;
+        }
+        let moved = self.consume(dsq_id, cpu);
+        if let Some(dispatch) = &mut self.dispatch {
+            dispatch.nr_moved += u32::from(moved);
+        }
+        moved
+    }
+
+    /// `consume_dispatch_q()`: the first task that the CPU may run.
+    pub(super) fn consume(&mut self, dsq_id: u64, cpu: usize) -> bool {
+        let Some(queue) = self.queues.get(&dsq_id) else { return false };
+        let found = queue.tasks.values().copied().find(|id| self.tasks[*id].cpu == cpu || self.may_move_to(*id, cpu));
+        let Some(id) = found else { return false };
+        self.leave_place(id);
+        self.tasks[id].cpu = cpu;
+        self.dispatch_enqueue(id, Target::Local(cpu), 0, false);
+        true
+    }
+
+    /// `scx_bpf_dsq_move()` and its twin for `dsq_vtime`.
+    pub(crate) fn move_between(&mut self, id: TaskId, dsq_id: u64, flags: u64, by_vtime: bool) -> bool {
+        if !matches!(self.tasks[id].place, Place::Queue(..)) {
+            return false;
+        }
+        self.leave_place(id);
+        let cpu = self.tasks[id].cpu;
+        let target = self.target(dsq_id, cpu);
+        self.dispatch_anywhere(id, target, flags, by_vtime);
+        true
+    }
+
+    /// `reenq_local()`: what waits in the CPU's local queue is enqueued anew.
+    pub(crate) fn reenqueue_local(&mut self, cpu: usize) -> u32 {
+        let waiting: Vec<TaskId> = self.cpus[cpu].local.iter().copied().collect();
+        for &id in &waiting {
+            self.leave_place(id);
+        }
+        for &id in &waiting {
+            self.tasks[id].nr_reenqueued += 1;
+            let nr = self.tasks[id].nr_reenqueued;
+            self.stats.most_reenqueued = self.stats.most_reenqueued.max(nr);
+            if self.profile.reenqueue_limit.is_some_and(|limit| nr > limit) {
+                let name = self.name(id);
+                self.fail(format!("reenqueue limit ({name} reenqueued {nr} times without running)"));
+            }
+            let outer = self.enqueuing.take();
+            self.do_enqueue(cpu, id, ENQ_REENQ);
+            self.enqueuing = outer;
+        }
+        waiting.len() as u32
+    }
+
+    /// `scx_bpf_reenqueue_local___v2()`: the same, as soon as the CPU gets to it.
+    pub(crate) fn reenqueue_local_soon(&mut self) {
+        let cpu = self.this_cpu();
+        self.cpus[cpu].reenqueues = true;
+        self.interrupt_soon(cpu);
+    }
+
+    /// `ops_dequeue()`: the scheduler loses a task that it had in hand.
+    pub(super) fn take_from_bpf(&mut self, cpu: usize, id: TaskId, flags: u64) {
+        if self.tasks[id].in_bpf {
+            self.op_dequeue(cpu, id, flags);
+            self.tasks[id].in_bpf = false;
+        }
+    }
+
+    /// `dequeue_task_scx()` of the CPU's current task, which sleeps or is gone.
+    pub(super) fn dequeue_current(&mut self, cpu: usize, id: TaskId) {
+        const DEQ_SLEEP: u64 = 0x1;
+        self.take_from_bpf(cpu, id, DEQ_SLEEP);
+        self.op_stopping(cpu, id, false);
+        self.op_quiescent(cpu, id, DEQ_SLEEP);
+        self.tasks[id].set_queued(false);
+        if self.tasks[id].state == State::Dead {
+            self.op_exit_task(cpu, id);
+            self.forget_pid(id);
+        }
+    }
+
+    /// Name and pid, as the kernel's messages have them.
+    pub(crate) fn name(&self, id: TaskId) -> String {
+        let task = self.tasks[id].kernel();
+        let comm = task.comm.split(|byte| *byte == 0).next().unwrap_or_default();
+        format!("{}[{}]", String::from_utf8_lossy(comm), task.pid)
+    }
+
+    /// Interrupt work of a CPU runs a moment later.
+    pub(super) fn interrupt_soon(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].interrupt_pending, true) {
+            let at = self.now + self.costs.interrupt_ns;
+            self.at(at, Event::Interrupt(cpu));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The machine: CPUs, tasks and time, and the core of sched_ext between them.
+//!
+//! Each rule follows the kernel's code; docs/simulator.md names the functions, and says where this is simpler.
+
+mod callbacks;
+mod cpu;
+mod enqueue;
+mod idle;
+mod kick;
+mod pick;
+mod queue;
+mod rings;
+mod wake;
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
+
+use scherzo_wire::layout::{ControlPage, CpuStats, Slot};
+
+use crate::abi::{self, CpuMask, Ops, TaskStruct};
+use crate::invariants::Invariants;
+use crate::profile::{Costs, Profile, Topology};
+use crate::stats::Stats;
+use crate::task::{Class, Identity, Task, TaskId};
+use crate::trace::Trace;
+
+pub use self::cpu::Cpu;
+pub use self::idle::IdleMasks;
+pub use self::queue::Queue;
+pub use self::rings::Rings;
+
+/// What happens at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A CPU chooses its next task.
+    Schedule(usize),
+    /// A CPU's periodic timer.
+    Tick(usize),
+    /// The current task of a CPU has done its work; of this run only.
+    Done(usize, u64),
+    /// A task's sleep is over.
+    Wake(TaskId),
+    /// A new task.
+    Start(TaskId),
+    /// A CPU works off what its scheduler left to interrupt work: kicks, insertions into other CPUs' queues.
+    Interrupt(usize),
+    /// The ring buffer wakes its reader.
+    Notify(usize),
+    /// A timer of the scheduler's: its place in the table, and which start of it.
+    Timer(usize, u64),
+}
+
+/// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// One insertion is forgotten.
+    LostInsertion,
+    /// Each insertion is made twice.
+    DoubleInsertion,
+    /// Insertions go to the local queue of the last CPU, whoever may run there.
+    ForbiddenCpu,
+    /// Idle CPUs are not kicked.
+    ForgottenKicks,
+}
+
+/// The scheduler inserts from `ops.dispatch`.
+#[derive(Debug)]
+struct Dispatch {
+    cpu: usize,
+    inserted: Vec<Inserted>,
+    nr_moved: u32,
+}
+
+/// One insertion, carried out when the callback is over or wants a queue's head.
+#[derive(Clone, Copy, Debug)]
+struct Inserted {
+    task: TaskId,
+    queue_seq: u64,
+    dsq_id: u64,
+    flags: u64,
+    by_vtime: bool,
+}
+
+/// A timer that the scheduler has started.
+struct Timer {
+    address: usize,
+    cpu: usize,
+    nr_starts: u64,
+}
+
+/// The whole machine.
+pub struct Machine {
+    /// Time.
+    pub now: u64,
+    nr_events: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// CPUs.
+    pub cpus: Vec<Cpu>,
+    /// Tasks, gone ones included.
+    pub tasks: Vec<Task>,
+    by_pid: BTreeMap<i32, TaskId>,
+    /// The scheduler's queues, and the global one.
+    pub queues: BTreeMap<u64, Queue>,
+    /// Built-in tracking of idle CPUs.
+    pub idle: IdleMasks,
+    /// The kernel.
+    pub profile: Profile,
+    /// What things take.
+    pub costs: Costs,
+    /// The hardware.
+    pub topology: Topology,
+    /// Rings between the scheduler and its engine.
+    pub rings: Rc<RefCell<Rings>>,
+    /// What is measured.
+    pub stats: Stats,
+    /// See there.
+    pub fault: Option<Fault>,
+    /// What must hold.
+    pub invariants: Invariants,
+    /// What ran where.
+    pub trace: Trace,
+    ops: *const Ops,
+    this_cpu: usize,
+    dispatch: Option<Dispatch>,
+    enqueuing: Option<TaskId>,
+    timers: Vec<Timer>,
+    iterators: BTreeMap<u64, std::vec::IntoIter<TaskId>>,
+    nr_iterators: u64,
+    next_sequence: u64,
+    error: Option<String>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*mut Machine> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Calls `f` with the machine that is calling the scheduler; for the functions that the scheduler calls.
+#[allow(unsafe_code)]
+pub(crate) fn with_machine<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    let machine = CURRENT.get();
+    assert!(!machine.is_null(), "the scheduler runs outside of a machine");
+    // SAFETY: `Machine::bpf()` has lent the machine out for the length of the call that this is part of, and does not touch it.
+    f(unsafe { &mut *machine })
+}
+
+impl Machine {
+    /// A machine that idles, with the scheduler's memory as it was when it was compiled. One at a time: see [`crate::run`].
+    pub(crate) fn new(profile: Profile, topology: Topology, costs: Costs, engine_pid: u32) -> Self {
+        let nr_cpus = topology.nr_cpus;
+        let mut config = abi::Config {
+            engine_pid,
+            nr_cpus: nr_cpus as u32,
+            nr_llcs: topology.nr_llcs() as u32,
+            fast_llc: 0,
+            cores_differ: u32::from(topology.cores_differ()),
+            reenqueue_anywhere: u32::from(profile.reenqueues_anywhere),
+        };
+        #[allow(unsafe_code)]
+        // SAFETY: the caller holds the lock of `crate::run`, so nobody else uses the scheduler's memory.
+        let ops = unsafe {
+            abi::sim_maps_reset();
+            abi::sim_bpf_reset();
+            abi::sim_bpf_configure(&raw mut config);
+            for cpu in 0..nr_cpus {
+                abi::sim_bpf_describe_cpu(
+                    cpu as u32,
+                    topology.llc_of(cpu) as u32,
+                    u32::from(topology.cores_differ() && topology.slow.has(cpu)),
+                );
+            }
+            abi::sim_bpf_ops()
+        };
+        Self {
+            now: START_NS,
+            nr_events: 0,
+            events: BinaryHeap::new(),
+            cpus: (0..nr_cpus).map(|cpu| Cpu::new(cpu, START_NS)).collect(),
+            tasks: Vec::new(),
+            by_pid: BTreeMap::new(),
+            queues: BTreeMap::from([(queue::GLOBAL, Queue::default())]),
+            idle: IdleMasks::all(&topology),
+            profile,
+            costs,
+            topology,
+            rings: Rc::default(),
+            stats: Stats::default(),
+            fault: None,
+            invariants: Invariants::default(),
+            trace: Trace::default(),
+            ops,
+            this_cpu: 0,
+            dispatch: None,
+            enqueuing: None,
+            timers: Vec::new(),
+            iterators: BTreeMap::new(),
+            nr_iterators: 0,
+            next_sequence: 0,
+            error: None,
+        }
+    }
+
+    /// The scheduler is attached.
+    pub(crate) fn attach(&mut self) {
+        let result = self.op_init();
+        if result != 0 {
+            self.fail(format!("ops.init failed: {result}"));
+        }
+    }
+
+    /// Lends the machine to the scheduler for one call, on a CPU.
+    #[allow(unsafe_code)]
+    pub(crate) fn bpf<R>(&mut self, cpu: usize, f: impl FnOnce(&Ops) -> R) -> R {
+        let outer_cpu = std::mem::replace(&mut self.this_cpu, cpu);
+        let ops = self.ops;
+        let outer = CURRENT.replace(&raw mut *self);
+        // SAFETY: the table is a variable of the scheduler's, which nobody changes during a run.
+        let result = f(unsafe { &*ops });
+        CURRENT.set(outer);
+        self.this_cpu = outer_cpu;
+        result
+    }
+
+    /// A new task; asleep until it is woken.
+    pub(crate) fn create(&mut self, group: usize, identity: &Identity) -> TaskId {
+        let id = self.tasks.len();
+        let pid = FIRST_PID + id as i32;
+        let task = Task::new(id, pid, group, identity);
+        self.by_pid.insert(pid, id);
+        self.tasks.push(task);
+        if identity.class == Class::Ext {
+            let result = self.op_init_task(id);
+            if result != 0 {
+                self.fail(format!("ops.init_task failed: {result}"));
+            }
+            self.op_enable(id);
+        }
+        id
+    }
+
+    /// When the next event is.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Takes the next event, and goes to its time.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        let Reverse((at, _, event)) = self.events.pop()?;
+        self.now = at;
+        self.stats.nr_events += 1;
+        Some(event)
+    }
+
+    /// Has something happen. Events of the same moment happen in the order in which they were asked for.
+    pub(crate) fn at(&mut self, at: u64, event: Event) {
+        self.nr_events += 1;
+        self.events.push(Reverse((at.max(self.now), self.nr_events, event)));
+    }
+
+    /// The kernel ends the scheduler.
+    pub(crate) fn fail(&mut self, text: String) {
+        self.error.get_or_insert(text);
+    }
+
+    /// Why the kernel has ended the scheduler.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// The task of a pid.
+    pub(crate) fn task_of_pid(&self, pid: i32) -> Option<&Task> {
+        self.by_pid.get(&pid).map(|id| &self.tasks[*id])
+    }
+
+    /// The task is gone: nobody finds it by its pid any more.
+    pub(crate) fn forget_pid(&mut self, id: TaskId) {
+        let pid = self.tasks[id].kernel().pid;
+        self.by_pid.remove(&pid);
+    }
+
+    /// The CPU on which the scheduler runs.
+    pub(crate) fn this_cpu(&self) -> usize {
+        self.this_cpu
+    }
+
+    /// Who has the CPU on which the scheduler runs, an idle task included.
+    pub(crate) fn current_raw(&self) -> *mut TaskStruct {
+        let cpu = &self.cpus[self.this_cpu];
+        cpu.current.map_or(cpu.idle_task.raw(), |id| self.tasks[id].raw())
+    }
+
+    /// Whether BPF knows that user space has the task.
+    #[allow(unsafe_code)]
+    pub(crate) fn is_user_owned(&mut self, id: TaskId) -> bool {
+        let raw = self.tasks[id].raw();
+        // SAFETY: the task is alive, and the function only reads the scheduler's memory.
+        self.bpf(0, |_| unsafe { abi::sim_bpf_is_user_owned(raw) })
+    }
+
+    /// The control page.
+    #[allow(unsafe_code)]
+    pub fn control(&mut self) -> &ControlPage {
+        // SAFETY: the page lives until the next run begins, which the lock of `crate::run` keeps from happening.
+        self.bpf(0, |_| unsafe { &*abi::sim_bpf_control() })
+    }
+
+    /// The slot table.
+    #[allow(unsafe_code)]
+    pub fn slots(&mut self) -> &[Slot] {
+        // SAFETY: as above; the map has that many entries.
+        self.bpf(0, |_| unsafe {
+            std::slice::from_raw_parts(abi::sim_bpf_slots(), scherzo_wire::layout::NR_SLOTS as usize)
+        })
+    }
+
+    /// What each CPU counted.
+    #[allow(unsafe_code)]
+    pub fn cpu_stats(&mut self) -> &[CpuStats] {
+        let nr = self.cpus.len();
+        // SAFETY: as above; the map was made for that many CPUs.
+        self.bpf(0, |_| unsafe { std::slice::from_raw_parts(abi::sim_bpf_cpu_stats(), nr) })
+    }
+
+    /// The engine's program that kicks a CPU.
+    pub(crate) fn ring_doorbell(&mut self, cpu: usize) {
+        #[allow(unsafe_code)]
+        // SAFETY: the machine is lent out.
+        self.bpf(cpu, |_| unsafe { abi::sim_bpf_doorbell() });
+    }
+
+    /// Allowed CPUs of a task that are online.
+    pub(crate) fn usable(&self, id: TaskId) -> CpuMask {
+        self.tasks[id].mask().and(&self.topology.online)
+    }
+}
+
+/// Where time begins: late enough that "long before" is not negative.
+const START_NS: u64 = 1_000_000_000_000;
+/// Pid of the first task, which is the engine.
+pub(crate) const FIRST_PID: i32 = 1000;

@@ -1,0 +1,82 @@
+//! Wake-ups and forks: `try_to_wake_up()` and `wake_up_new_task()`.
+
+use super::Machine;
+use super::enqueue::ENQ_WAKEUP;
+use crate::task::{Class, State, TaskId};
+
+/// `SCX_WAKE_FORK`.
+const WAKE_FORK: u64 = 0x4;
+/// `SCX_WAKE_TTWU`.
+const WAKE_TTWU: u64 = 0x8;
+/// `SCX_WAKE_SYNC`.
+const WAKE_SYNC: u64 = 0x10;
+
+impl Machine {
+    /// `try_to_wake_up()`, on the waker's CPU. Nothing for a task that is not asleep.
+    pub(crate) fn wake(&mut self, on_cpu: usize, id: TaskId, sync: bool) {
+        let wake_flags = if sync { WAKE_TTWU | WAKE_SYNC } else { WAKE_TTWU };
+        self.activate(on_cpu, id, wake_flags, ENQ_WAKEUP);
+    }
+
+    /// `wake_up_new_task()`, on the parent's CPU.
+    pub(crate) fn start(&mut self, on_cpu: usize, id: TaskId) {
+        if self.tasks[id].may_run_on(on_cpu) {
+            self.tasks[id].cpu = on_cpu;
+        }
+        self.activate(on_cpu, id, WAKE_FORK, 0);
+    }
+
+    fn activate(&mut self, on_cpu: usize, id: TaskId, wake_flags: u64, enq_flags: u64) {
+        if self.tasks[id].state != State::Sleeping {
+            return;
+        }
+        let now = self.now;
+        let task = &mut self.tasks[id];
+        task.state = State::Runnable;
+        task.waits_since = Some(now);
+        task.woken = true;
+        if task.class == Class::RealTime {
+            let cpu = task.cpu;
+            self.cpus[cpu].realtime.push_back(id);
+            if self.cpus[cpu].curr.is_none_or(|curr| self.tasks[curr].class == Class::Ext) {
+                self.resched_from(on_cpu, cpu);
+            }
+            return;
+        }
+        let cpu = self.select_cpu(on_cpu, id, wake_flags);
+        self.tasks[id].cpu = cpu;
+        // What a callback or `dispatch_enqueue()` interrupts is interrupted from the waker's CPU.
+        let outer = std::mem::replace(&mut self.this_cpu, on_cpu);
+        self.enqueue_task(on_cpu, id, enq_flags);
+        self.this_cpu = outer;
+        // wakeup_preempt(): an idle CPU looks for work even if the task went elsewhere.
+        if self.cpus[cpu].curr.is_none() {
+            self.resched_from(on_cpu, cpu);
+        }
+    }
+
+    /// `select_task_rq()`: tasks that may run in one place only are not asked about.
+    fn select_cpu(&mut self, on_cpu: usize, id: TaskId, wake_flags: u64) -> usize {
+        let task = &self.tasks[id];
+        let (prev, usable) = (task.cpu, self.usable(id));
+        if task.kernel().nr_cpus_allowed == 1 || task.kernel().migration_disabled != 0 {
+            return usable.first().unwrap_or(prev);
+        }
+        let outer = self.enqueuing.replace(id);
+        let chosen = self.op_select_cpu(on_cpu, id, wake_flags);
+        self.enqueuing = outer;
+        match usize::try_from(chosen) {
+            Ok(cpu) if cpu < self.cpus.len() => {
+                if usable.has(cpu) {
+                    cpu
+                } else {
+                    usable.first().unwrap_or(prev)
+                }
+            }
+            _ => {
+                self.fail(format!("invalid CPU {chosen} from ops.select_cpu"));
+                prev
+            }
+        }
+    }
+}

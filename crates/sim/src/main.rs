@@ -1,0 +1,58 @@
+//! Runs a scenario of the simulator, and prints what came of it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use scherzo_sim::{Mode, RunOptions, Scenario, run};
+
+/// Run the scheduler's own source over an emulated kernel, in discrete time
+#[derive(Parser)]
+struct Arguments {
+    /// The scenario, in TOML
+    scenario: PathBuf,
+    /// Decides what the scenario leaves open
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Another number of CPUs than the scenario says
+    #[arg(long)]
+    cpus: Option<usize>,
+    /// The scheduler's mode
+    #[arg(long, default_value = "interactive", value_parser = parse_mode)]
+    mode: Mode,
+    /// Write what ran where, for Perfetto
+    #[arg(long)]
+    trace: Option<PathBuf>,
+}
+
+fn parse_mode(name: &str) -> Result<Mode, String> {
+    Mode::from_name(name).ok_or_else(|| format!("known are {}", Mode::ALL.map(Mode::name).join(", ")))
+}
+
+fn main() -> ExitCode {
+    match simulate(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all rules held.
+fn simulate(arguments: &Arguments) -> Result<bool> {
+    let mut scenario = Scenario::read(&arguments.scenario)?;
+    if let Some(nr_cpus) = arguments.cpus {
+        scenario.set_cpus(nr_cpus)?;
+    }
+    let options =
+        RunOptions { seed: arguments.seed, mode: arguments.mode, trace: arguments.trace.is_some(), fault: None };
+    let report = run(&scenario, &options);
+    print!("{report}");
+    if let (Some(path), Some(trace)) = (&arguments.trace, &report.trace) {
+        std::fs::write(path, trace).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(report.violations.is_empty())
+}

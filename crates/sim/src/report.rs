@@ -1,0 +1,183 @@
+//! What a run has shown.
+
+use std::fmt;
+
+use scherzo_wire::layout::Counter;
+
+use crate::invariants::Violation;
+use crate::machine::Machine;
+use crate::scenario::{Group, Kind};
+use crate::solver::{Demand, WHOLE_CPU, fair_shares};
+use crate::stats::{GroupStats, percentile};
+use crate::task::weight_of_nice;
+use crate::work::Work;
+
+/// Of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// Its name.
+    pub name: String,
+    /// What it got of all CPUs, in thousandths.
+    pub share: u64,
+    /// What it should have got by its weight and its wants.
+    pub fair_share: u64,
+    /// From wake-up until it ran: half, 99 of 100, 999 of 1000, all.
+    pub latency_ns: [u64; 4],
+    /// From when work was due until it was done: the same.
+    pub response_ns: [u64; 4],
+    /// Pieces of work that took longer than their period.
+    pub nr_missed: usize,
+    /// Pieces of work that were done.
+    pub nr_done: usize,
+    /// The longest time that a task wanted a CPU in vain.
+    pub longest_gap_ns: u64,
+}
+
+/// Of the whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// By group.
+    pub groups: Vec<GroupReport>,
+    /// What the engine got of all CPUs, in thousandths.
+    pub engine_share: u64,
+    /// What nobody got.
+    pub idle_share: u64,
+    /// Rules that were broken.
+    pub violations: Vec<Violation>,
+    /// The scheduler's counters, those that are not 0.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Events.
+    pub nr_events: u64,
+    /// Switches between tasks.
+    pub nr_switches: u64,
+    /// Times that a task ran elsewhere than before.
+    pub nr_moves: u64,
+    /// Most re-enqueues of a task that did not run.
+    pub most_reenqueued: u32,
+    /// What ran where.
+    pub trace: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn of(machine: &mut Machine, groups: &[&Group], works: &[Option<Work>], duration_ns: u64) -> Self {
+        let nr_cpus = machine.cpus.len();
+        let capacity_ns = (duration_ns * nr_cpus as u64).max(1);
+        let fair = fair_group_shares(machine, groups, works);
+        machine.stats.groups.resize_with(groups.len() + 1, GroupStats::default);
+        let stats = machine.stats.clone();
+        let group_reports = groups.iter().enumerate().map(|(index, group)| {
+            let measured = &stats.groups[index];
+            GroupReport {
+                name: group.name.clone(),
+                share: measured.ran_ns * 1000 / capacity_ns,
+                fair_share: fair[index] * 1000 / (WHOLE_CPU * nr_cpus as u64),
+                latency_ns: percentiles(&measured.latencies_ns),
+                response_ns: percentiles(&measured.responses_ns),
+                nr_missed: nr_missed(group, measured),
+                nr_done: measured.responses_ns.len(),
+                longest_gap_ns: measured.longest_gap_ns,
+            }
+        });
+        Self {
+            groups: group_reports.collect(),
+            engine_share: stats.groups[groups.len()].ran_ns * 1000 / capacity_ns,
+            idle_share: stats.idle_ns * 1000 / capacity_ns,
+            violations: machine.invariants.violations.clone(),
+            counters: counters(machine),
+            nr_events: stats.nr_events,
+            nr_switches: stats.nr_switches,
+            nr_moves: stats.nr_moves,
+            most_reenqueued: stats.most_reenqueued,
+            trace: machine.trace.take(),
+        }
+    }
+
+    /// The group of that name.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<&GroupReport> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+}
+
+fn percentiles(values: &[u64]) -> [u64; 4] {
+    [500, 990, 999, 1000].map(|permille| percentile(values, permille))
+}
+
+fn nr_missed(group: &Group, measured: &GroupStats) -> usize {
+    if !matches!(group.kind, Kind::Periodic | Kind::Chain) {
+        return 0;
+    }
+    let period_ns = Group::ns(group.period_us.as_ref());
+    measured.responses_ns.iter().filter(|response| **response > period_ns).count()
+}
+
+/// Children of a fork storm come and go: they count with their parent.
+fn fair_group_shares(machine: &Machine, groups: &[&Group], works: &[Option<Work>]) -> Vec<u64> {
+    let mut owners = Vec::new();
+    let mut demands = Vec::new();
+    for (id, work) in works.iter().enumerate() {
+        let Some(work) = work.as_ref().filter(|work| !work.is_child()) else { continue };
+        let group = machine.tasks[id].group;
+        owners.push(group);
+        demands
+            .push(Demand { weight: u64::from(weight_of_nice(groups[group].nice())), wanted: work.demand(WHOLE_CPU) });
+    }
+    let mut shares = vec![0; groups.len()];
+    for (owner, share) in owners.into_iter().zip(fair_shares(machine.cpus.len(), &demands)) {
+        shares[owner] += share;
+    }
+    shares
+}
+
+fn counters(machine: &mut Machine) -> Vec<(&'static str, u64)> {
+    use std::sync::atomic::Ordering::Relaxed;
+    let stats = machine.cpu_stats();
+    let sum = |counter: Counter| stats.iter().map(|cpu| cpu.counters[counter as usize].load(Relaxed)).sum::<u64>();
+    Counter::ALL.iter().map(|(counter, name)| (*name, sum(*counter))).filter(|(_, number)| *number > 0).collect()
+}
+
+fn times([half, most, nearly_all, all]: [u64; 4]) -> String {
+    [half, most, nearly_all, all].map(|ns| format!("{:>9}", micros(ns))).join("")
+}
+
+fn micros(ns: u64) -> String {
+    format!("{}.{}", ns / 1000, ns % 1000 / 100)
+}
+
+fn percent(permille: u64) -> String {
+    format!("{}.{}", permille / 10, permille % 10)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:16} {:>6} {:>6}  {:>36}  {:>36} {:>10}",
+            "group", "share", "fair", "wake-up to run (us)", "due to done (us)", "gap (us)"
+        )?;
+        let columns = ["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>9}")).join("");
+        writeln!(f, "{:16} {:>6} {:>6}  {columns}  {columns}", "", "%", "%")?;
+        for group in &self.groups {
+            write!(f, "{:16} {:>6} {:>6}  ", group.name, percent(group.share), percent(group.fair_share))?;
+            write!(
+                f,
+                "{}  {} {:>10}",
+                times(group.latency_ns),
+                times(group.response_ns),
+                micros(group.longest_gap_ns)
+            )?;
+            match group.nr_missed {
+                0 => writeln!(f)?,
+                nr => writeln!(f, "  {nr} of {} missed", group.nr_done)?,
+            }
+        }
+        writeln!(f, "engine {} %, idle {} %", percent(self.engine_share), percent(self.idle_share))?;
+        writeln!(f, "{} events, {} switches, {} moves", self.nr_events, self.nr_switches, self.nr_moves)?;
+        let counters: Vec<String> = self.counters.iter().map(|(name, number)| format!("{name} {number}")).collect();
+        writeln!(f, "{}", counters.join(", "))?;
+        for violation in &self.violations {
+            writeln!(f, "BROKEN {:?} at {} ns: {}", violation.rule, violation.at_ns, violation.what)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! A run: a scenario, a seed, and all that happens until its time is over.
+
+use std::sync::{Mutex, PoisonError};
+
+use fastrand::Rng;
+use scherzo_wire::control::Mode;
+use scherzo_wire::message::LoadSettings;
+
+use crate::abi::CpuMask;
+use crate::invariants;
+use crate::machine::{Event, Fault, Machine};
+use crate::profile::Costs;
+use crate::report::Report;
+use crate::scenario::{Group, Kind, Scenario};
+use crate::task::{Class, Identity, State, TaskId};
+use crate::user::Engine;
+use crate::work::{Next, Work};
+
+/// The scheduler's memory is one, so there is one run at a time.
+static ONE_RUN: Mutex<()> = Mutex::new(());
+
+/// The engine is the first task.
+const ENGINE: TaskId = 0;
+/// `PF_KTHREAD`.
+const KTHREAD: u32 = 0x0020_0000;
+const MS: u64 = 1_000_000;
+
+/// How a scenario is run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Decides what the scenario leaves open.
+    pub seed: u64,
+    /// The scheduler's mode.
+    pub mode: Mode,
+    /// Write down what ran where.
+    pub trace: bool,
+    /// What goes wrong on purpose.
+    pub fault: Option<Fault>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { seed: 1, mode: Mode::Interactive, trace: false, fault: None }
+    }
+}
+
+struct Run<'a> {
+    machine: Machine,
+    engine: Engine,
+    /// By task; the engine has none.
+    works: Vec<Option<Work>>,
+    groups: Vec<&'a Group>,
+}
+
+/// Runs a scenario to its end, or until the kernel ends the scheduler.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Report {
+    let lock = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut run = Run::new(scenario, options);
+    run.begin(options);
+    let measured_from = run.machine.now + scenario.warmup_ms * MS;
+    run.go_until(measured_from);
+    run.restart_measuring();
+    run.go_until(measured_from + scenario.duration_ms.get_ref() * MS);
+    run.finish_measuring();
+    let duration_ns = run.machine.now - measured_from.min(run.machine.now);
+    let report = Report::of(&mut run.machine, &run.groups, &run.works, duration_ns);
+    drop(run);
+    drop(lock);
+    report
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, options: &RunOptions) -> Self {
+        let settings = LoadSettings { mode: options.mode, ..LoadSettings::default() };
+        let engine_pid = crate::machine::FIRST_PID as u32;
+        let mut machine = Machine::new(scenario.profile(), scenario.topology(), Costs::default(), engine_pid);
+        machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
+        machine.fault = options.fault;
+        let engine = Engine::new(&mut machine, &settings);
+        let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
+        Self { machine, engine, works: Vec::new(), groups }
+    }
+
+    fn begin(&mut self, options: &RunOptions) {
+        if options.trace {
+            self.machine.trace.enable();
+        }
+        self.machine.attach();
+        let all = CpuMask::of(0..self.machine.cpus.len());
+        let engine = Identity {
+            name: "scherzo-engine".to_owned(),
+            flags: 0,
+            nice: 0,
+            class: Class::Ext,
+            mask: all,
+            tgid: crate::machine::FIRST_PID,
+            cgroup_id: 1,
+        };
+        let id = self.machine.create(self.groups.len(), &engine);
+        assert_eq!(id, ENGINE, "the engine is the first task");
+        self.works.push(None);
+        self.machine.tasks[ENGINE].remaining_ns = 1;
+        self.machine.at(self.machine.now, Event::Start(ENGINE));
+        let mut rng = Rng::with_seed(options.seed);
+        for group in 0..self.groups.len() {
+            self.create_group(group, &mut rng);
+        }
+    }
+
+    fn create_group(&mut self, index: usize, rng: &mut Rng) {
+        let group = self.groups[index];
+        let nr_stages = match group.kind {
+            Kind::Chain => group.stages_us.len(),
+            Kind::PingPong => 2,
+            _ => 1,
+        };
+        for number in 0..*group.count.get_ref() {
+            let first = self.machine.tasks.len();
+            for stage in 0..nr_stages {
+                let id = self.create(index, &format!("{}-{number}", group.name), Work::of(group, stage));
+                let closes = group.kind == Kind::PingPong && stage == 1;
+                let successor = if closes { Some(first) } else { (stage + 1 < nr_stages).then_some(id + 1) };
+                let Some(work) = &mut self.works[id] else { continue };
+                work.successor = successor;
+                self.machine.tasks[id].remaining_ns = 0;
+                if let Some((at, compute_ns)) = work.begin(self.machine.now, rng) {
+                    self.machine.tasks[id].remaining_ns = compute_ns;
+                    self.machine.at(at, Event::Start(id));
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, index: usize, name: &str, work: Work) -> TaskId {
+        let group = self.groups[index];
+        let identity = Identity {
+            name: name.to_owned(),
+            flags: if group.kthread { KTHREAD } else { 0 },
+            nice: group.nice(),
+            class: if group.realtime { Class::RealTime } else { Class::Ext },
+            mask: group.mask(self.machine.cpus.len()),
+            tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
+            cgroup_id: 2 + index as u64,
+        };
+        self.works.push(Some(work));
+        self.machine.create(index, &identity)
+    }
+
+    fn go_until(&mut self, end: u64) {
+        while self.machine.error().is_none() && self.machine.next_at().is_some_and(|at| at <= end) {
+            if let Some(event) = self.machine.next_event() {
+                self.handle(event);
+                invariants::check(&mut self.machine);
+            }
+        }
+        if self.machine.error().is_none() {
+            self.machine.now = end;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Schedule(cpu) if self.machine.is_due(cpu) => self.machine.schedule(cpu),
+            Event::Schedule(_) => {}
+            Event::Tick(cpu) => self.machine.tick(cpu),
+            Event::Done(cpu, run) => self.finish_work(cpu, run),
+            Event::Wake(id) => self.timer_wakes(id),
+            Event::Start(id) => self.machine.start(self.machine.tasks[id].cpu, id),
+            Event::Interrupt(cpu) => self.machine.interrupt(cpu),
+            Event::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
+            Event::Timer(index, start) => self.machine.fire_timer(index, start),
+        }
+    }
+
+    /// The timer of a sleeping task runs on the CPU where the task slept.
+    fn timer_wakes(&mut self, id: TaskId) {
+        let due = match &self.works[id] {
+            Some(work) => work.wake_at == Some(self.machine.now),
+            None => true,
+        };
+        if due {
+            self.machine.wake(self.machine.tasks[id].cpu, id, false);
+        }
+    }
+
+    fn finish_work(&mut self, cpu: usize, run: u64) {
+        let Some(id) = self.machine.cpus[cpu].curr.filter(|_| self.machine.cpus[cpu].run == run) else { return };
+        self.machine.charge(cpu);
+        while self.machine.tasks[id].remaining_ns == 0 {
+            if !self.act(cpu, id) {
+                return;
+            }
+        }
+        self.machine.plan_work(cpu);
+    }
+
+    /// One step of a task; whether it still wants the CPU.
+    fn act(&mut self, cpu: usize, id: TaskId) -> bool {
+        let now = self.machine.now;
+        let (next, response) = match &mut self.works[id] {
+            None => (self.engine.act(&mut self.machine, cpu), None),
+            Some(work) => work.proceed(now),
+        };
+        if let Some(response_ns) = response {
+            let group = self.machine.tasks[id].group;
+            self.machine.stats.responded(group, response_ns);
+        }
+        match next {
+            Next::Compute(ns) => self.machine.tasks[id].remaining_ns = ns,
+            Next::Wake(other) => self.wake_successor(cpu, id, other),
+            Next::Fork(ns) => self.fork(cpu, id, ns),
+            Next::Sleep { until, then_ns } => {
+                self.sleep(id, until, then_ns);
+                self.machine.schedule(cpu);
+                return false;
+            }
+            Next::Exit => {
+                const EXITING: u32 = 0x4;
+                self.machine.tasks[id].kernel_mut().flags |= EXITING;
+                self.machine.tasks[id].state = State::Dead;
+                self.machine.schedule(cpu);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {
+        let task = &mut self.machine.tasks[id];
+        task.state = State::Sleeping;
+        task.remaining_ns = then_ns;
+        task.kernel_mut().nvcsw += 1;
+        if let Some(work) = &mut self.works[id] {
+            work.wake_at = until;
+        }
+        if let Some(until) = until {
+            self.machine.at(until, Event::Wake(id));
+        }
+    }
+
+    fn wake_successor(&mut self, cpu: usize, id: TaskId, other: TaskId) {
+        let due_ns = self.works[id].as_ref().map_or(0, Work::due_ns);
+        let sleeps = self.machine.tasks[other].state == State::Sleeping;
+        let is_chain = self.groups[self.machine.tasks[id].group].kind == Kind::Chain;
+        let Some(work) = &mut self.works[other] else { return };
+        if is_chain {
+            work.take_over(due_ns);
+        }
+        if !sleeps {
+            work.nr_pending += 1;
+            return;
+        }
+        self.machine.tasks[other].remaining_ns = work.compute_ns();
+        self.machine.wake(cpu, other, true);
+    }
+
+    fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
+        let Some(work) = self.works[id].as_ref().map(Work::of_child) else { return };
+        let child = self.create(self.machine.tasks[id].group, "child", work);
+        self.machine.tasks[child].remaining_ns = ns;
+        self.machine.start(cpu, child);
+    }
+
+    fn charge_all(&mut self) {
+        for cpu in 0..self.machine.cpus.len() {
+            self.machine.charge(cpu);
+            if self.machine.cpus[cpu].curr.is_none() {
+                self.machine.end_idleness(cpu);
+            }
+        }
+    }
+
+    fn restart_measuring(&mut self) {
+        self.charge_all();
+        self.machine.stats.restart();
+    }
+
+    /// Who waits at the end counts as well.
+    fn finish_measuring(&mut self) {
+        self.charge_all();
+        for id in 0..self.machine.tasks.len() {
+            let task = &self.machine.tasks[id];
+            if let Some(since) = task.waits_since {
+                let (group, waited_ns) = (task.group, self.machine.now - since);
+                self.machine.stats.still_waits(group, waited_ns);
+            }
+        }
+    }
+}

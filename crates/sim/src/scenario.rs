@@ -1,0 +1,279 @@
+//! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
+
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::abi::{CpuMask, MAX_CPUS};
+use crate::profile::{Profile, Topology};
+
+/// A whole scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows.
+    pub about: String,
+    /// How long it is measured.
+    pub duration_ms: Spanned<u64>,
+    /// What passes before that.
+    #[serde(default)]
+    pub warmup_ms: u64,
+    /// The machine.
+    pub machine: MachineSpec,
+    /// Tasks.
+    pub group: Vec<Spanned<Group>>,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSpec {
+    /// CPUs.
+    pub cpus: Spanned<usize>,
+    /// The kernel's version.
+    #[serde(default = "default_kernel")]
+    pub kernel: Spanned<String>,
+    /// Last-level caches.
+    #[serde(default = "one")]
+    pub llcs: Spanned<usize>,
+    /// Threads of each core.
+    #[serde(default = "one")]
+    pub threads_per_core: Spanned<usize>,
+    /// Ticks in a second.
+    pub hz: Option<Spanned<u64>>,
+    /// CPUs on slow cores.
+    #[serde(default)]
+    pub slow_cpus: Vec<Spanned<usize>>,
+}
+
+fn default_kernel() -> Spanned<String> {
+    Spanned::new(0..0, "6.18".to_owned())
+}
+
+fn one() -> Spanned<usize> {
+    Spanned::new(0..0, 1)
+}
+
+/// How tasks spend their time.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Computes without end.
+    Hog,
+    /// Computes, sleeps, and so on.
+    Napper,
+    /// Has something to compute at the beginning of each period.
+    Periodic,
+    /// Frames: the first stage begins one with each period, and each stage wakes the next.
+    Chain,
+    /// Forks a child that computes and exits, each time that it has computed itself.
+    ForkStorm,
+    /// Two tasks that wake each other.
+    PingPong,
+}
+
+/// Tasks that are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name in the report.
+    pub name: String,
+    /// What they do.
+    pub kind: Kind,
+    /// How many there are; of chains and pairs, how many of those.
+    #[serde(default = "one")]
+    pub count: Spanned<usize>,
+    /// Their nice level.
+    #[serde(default)]
+    pub nice: Option<Spanned<i32>>,
+    /// Work until they sleep, or of a child.
+    pub compute_us: Option<Spanned<u64>>,
+    /// How long they sleep.
+    pub sleep_us: Option<Spanned<u64>>,
+    /// Of periodic work and frames.
+    pub period_us: Option<Spanned<u64>>,
+    /// Work of each stage of a chain.
+    #[serde(default)]
+    pub stages_us: Vec<u64>,
+    /// Where they may run; everywhere if it is empty.
+    #[serde(default)]
+    pub cpus: Vec<Spanned<usize>>,
+    /// They are threads of the kernel.
+    #[serde(default)]
+    pub kthread: bool,
+    /// They belong to the real-time class: of one CPU.
+    #[serde(default)]
+    pub realtime: bool,
+}
+
+impl Group {
+    /// A time that was given, in nanoseconds.
+    pub fn ns(time_us: Option<&Spanned<u64>>) -> u64 {
+        time_us.map_or(0, |time| time.get_ref() * 1_000)
+    }
+
+    /// Its nice level.
+    pub fn nice(&self) -> i32 {
+        self.nice.as_ref().map_or(0, |nice| *nice.get_ref())
+    }
+
+    /// Where its tasks may run.
+    pub fn mask(&self, nr_cpus: usize) -> CpuMask {
+        if self.cpus.is_empty() {
+            CpuMask::of(0..nr_cpus)
+        } else {
+            CpuMask::of(self.cpus.iter().map(|cpu| *cpu.get_ref()))
+        }
+    }
+}
+
+/// One thing that is wrong: where, and why.
+struct Fault(Range<usize>, String);
+
+impl Scenario {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads the text of a file of that name.
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let scenario: Self = match toml::from_str(text) {
+            Ok(scenario) => scenario,
+            Err(error) => {
+                let at = error.span().unwrap_or(0..0).start;
+                bail!("{file}:{}: {}", line_of(text, at), error.message());
+            }
+        };
+        match scenario.check() {
+            Ok(()) => Ok(scenario),
+            Err(Fault(span, reason)) => bail!("{file}:{}: {reason}", line_of(text, span.start)),
+        }
+    }
+
+    /// With this many CPUs instead.
+    pub fn set_cpus(&mut self, nr_cpus: usize) -> Result<()> {
+        self.machine.cpus = Spanned::new(0..0, nr_cpus);
+        self.check().map_err(|Fault(_, reason)| anyhow::anyhow!("with {nr_cpus} CPUs: {reason}"))
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        in_range("duration_ms", &self.duration_ms, 1, 3_600_000)?;
+        let machine = &self.machine;
+        in_range("cpus", &machine.cpus, 1, MAX_CPUS)?;
+        in_range("llcs", &machine.llcs, 1, *machine.cpus.get_ref())?;
+        in_range("threads_per_core", &machine.threads_per_core, 1, 8)?;
+        if let Some(hz) = &machine.hz {
+            in_range("hz", hz, 100, 1000)?;
+        }
+        if Profile::of(machine.kernel.get_ref()).is_none() {
+            let known = Profile::ALL.map(|profile| profile.name).join(", ");
+            let reason = format!("kernel is {}, known are {known}", machine.kernel.get_ref());
+            return Err(Fault(machine.kernel.span(), reason));
+        }
+        for cpu in &machine.slow_cpus {
+            in_range("slow_cpus", cpu, 0, *machine.cpus.get_ref() - 1)?;
+        }
+        self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))
+    }
+
+    /// The kernel.
+    pub(crate) fn profile(&self) -> Profile {
+        let profile = Profile::of(self.machine.kernel.get_ref()).unwrap_or(Profile::ALL[0]);
+        Profile { hz: self.machine.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref()), ..profile }
+    }
+
+    /// The hardware.
+    pub(crate) fn topology(&self) -> Topology {
+        let machine = &self.machine;
+        let (cpus, llcs) = (*machine.cpus.get_ref(), *machine.llcs.get_ref());
+        let slow = CpuMask::of(machine.slow_cpus.iter().map(|cpu| *cpu.get_ref()));
+        Topology { slow, ..Topology::new(cpus, llcs, *machine.threads_per_core.get_ref()) }
+    }
+}
+
+fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
+    key: &str,
+    value: &Spanned<T>,
+    low: T,
+    high: T,
+) -> Result<(), Fault> {
+    let number = value.get_ref();
+    if *number < low || *number > high {
+        return Err(Fault(value.span(), format!("{key} is {number}, allowed is {low} to {high}")));
+    }
+    Ok(())
+}
+
+fn check_group(group: &Spanned<Group>, nr_cpus: usize) -> Result<(), Fault> {
+    const LONGEST_US: u64 = 60_000_000;
+    let (span, group) = (group.span(), group.get_ref());
+    let fault = |reason: String| Fault(span.clone(), format!("group {}: {reason}", group.name));
+    in_range("count", &group.count, 1, 100_000)?;
+    if let Some(nice) = &group.nice {
+        in_range("nice", nice, -20, 19)?;
+    }
+    for cpu in &group.cpus {
+        in_range("cpus", cpu, 0, nr_cpus - 1)?;
+    }
+    let times = [("compute_us", &group.compute_us), ("sleep_us", &group.sleep_us), ("period_us", &group.period_us)];
+    let needs: &[&str] = match group.kind {
+        Kind::Hog => &[],
+        Kind::Napper => &["compute_us", "sleep_us"],
+        Kind::Periodic => &["compute_us", "period_us"],
+        Kind::Chain => &["period_us"],
+        Kind::ForkStorm | Kind::PingPong => &["compute_us"],
+    };
+    for (key, time) in times {
+        match time {
+            Some(time) => in_range(key, time, 1, LONGEST_US)?,
+            None if needs.contains(&key) => return Err(fault(format!("{key} is missing"))),
+            None => {}
+        }
+    }
+    if group.kind == Kind::Chain && group.stages_us.is_empty() {
+        return Err(fault("stages_us is missing".to_owned()));
+    }
+    if group.realtime && group.cpus.len() != 1 {
+        return Err(fault("real-time tasks are emulated on one CPU only: cpus must name it".to_owned()));
+    }
+    Ok(())
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "about = \"\"\nduration_ms = 10\n[machine]\ncpus = 2\n[[group]]\nname = \"a\"\nkind = \"hog\"\n";
+
+    #[test]
+    fn a_small_scenario_is_read() {
+        let scenario = Scenario::parse("a.toml", GOOD).unwrap();
+        assert_eq!((scenario.profile().name, scenario.topology().nr_cpus), ("6.18", 2));
+    }
+
+    #[test]
+    fn bad_scenarios_are_refused_with_place_and_reason() {
+        for (from, to, message) in [
+            ("cpus = 2", "cpus = 0", "a.toml:4: cpus is 0, allowed is 1 to 1024"),
+            ("cpus = 2", "cpus = 2\nkernel = \"5.4\"", "a.toml:5: kernel is 5.4, known are 6.18, 7.3"),
+            ("\"hog\"", "\"hog\"\nnice = 20", "a.toml:8: nice is 20, allowed is -20 to 19"),
+            ("\"hog\"", "\"napper\"\nsleep_us = 5", "a.toml:5: group a: compute_us is missing"),
+            ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
+            ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
+        ] {
+            let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+        let unknown = Scenario::parse("a.toml", &GOOD.replace("cpus = 2", "cpu = 2")).unwrap_err().to_string();
+        assert!(unknown.starts_with("a.toml:4: unknown field `cpu`"), "{unknown}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What each task should get: weighted max-min fairness, by water-filling.
+//!
+//! CPU time is divided by weight; who wants less than its part gets what it wants, and the rest is divided anew. Nobody can
+//! use more than one CPU.
+
+/// Parts of a CPU are counted in this many.
+pub const WHOLE_CPU: u64 = 1_000_000;
+
+/// What a task wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Its weight.
+    pub weight: u64,
+    /// Of a CPU, at most [`WHOLE_CPU`].
+    pub wanted: u64,
+}
+
+/// What each gets of so many CPUs.
+pub fn fair_shares(nr_cpus: usize, demands: &[Demand]) -> Vec<u64> {
+    let mut shares = vec![0; demands.len()];
+    let mut left = nr_cpus as u64 * WHOLE_CPU;
+    let mut open: Vec<usize> = (0..demands.len()).collect();
+    while !open.is_empty() {
+        let weights: u64 = open.iter().map(|index| demands[*index].weight).sum();
+        let part = |index: usize| (u128::from(left) * u128::from(demands[index].weight) / u128::from(weights)) as u64;
+        let (full, rest): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|index| demands[**index].wanted.min(WHOLE_CPU) <= part(**index));
+        if full.is_empty() {
+            for index in rest {
+                shares[index] = part(index);
+            }
+            break;
+        }
+        for index in full {
+            shares[index] = demands[index].wanted.min(WHOLE_CPU);
+            left -= shares[index];
+        }
+        open = rest;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOG: Demand = Demand { weight: 100, wanted: WHOLE_CPU };
+
+    #[test]
+    fn weights_divide_what_is_left() {
+        let modest = Demand { weight: 100, wanted: WHOLE_CPU / 10 };
+        let heavy = Demand { weight: 300, ..HOG };
+        assert_eq!(fair_shares(1, &[HOG, heavy, modest]), [225_000, 675_000, 100_000]);
+    }
+
+    #[test]
+    fn nobody_uses_two_cpus() {
+        let heavy = Demand { weight: 8668, ..HOG };
+        assert_eq!(fair_shares(2, &[heavy, HOG, HOG]), [WHOLE_CPU, WHOLE_CPU / 2, WHOLE_CPU / 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_wasted_and_nobody_gets_more_than_wanted(
+            nr_cpus in 1usize..9,
+            demands in proptest::collection::vec((1u64..10_000, 1u64..=WHOLE_CPU), 1..20),
+        ) {
+            let demands: Vec<Demand> = demands.into_iter().map(|(weight, wanted)| Demand { weight, wanted }).collect();
+            let shares = fair_shares(nr_cpus, &demands);
+            let wanted: u64 = demands.iter().map(|demand| demand.wanted).sum();
+            let given: u64 = shares.iter().sum();
+            let most = wanted.min(nr_cpus as u64 * WHOLE_CPU);
+            prop_assert!(given <= most && given + 20 >= most, "{} of {}", given, most);
+            for (share, demand) in shares.iter().zip(&demands) {
+                prop_assert!(*share <= demand.wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! A task of the machine: what the kernel keeps of it, and how far it is with its work.
+
+use std::ptr::NonNull;
+
+use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedExtEntity, TaskStruct};
+
+/// Index in the machine's table of tasks.
+pub type TaskId = usize;
+
+/// Which scheduling class has a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// sched_ext.
+    Ext,
+    /// Real-time, above it.
+    RealTime,
+}
+
+/// How a task stands with the run queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Waits for something other than a CPU.
+    Sleeping,
+    /// Wants a CPU, or has it.
+    Runnable,
+    /// Gone.
+    Dead,
+}
+
+/// In which of the kernel's queues a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In none: it runs, sleeps, or the scheduler has it in hand.
+    None,
+    /// In the local queue of a CPU.
+    Local(usize),
+    /// In a queue of the scheduler's or the global one, under this key.
+    Queue(u64, (i64, u64)),
+    /// Inserted from elsewhere into the local queue of this CPU, which has yet to take it in.
+    Deferred(usize),
+}
+
+/// A direct dispatch that was asked for, and is carried out when the task is enqueued.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectDispatch {
+    /// To this queue.
+    pub dsq_id: u64,
+    /// `SCX_ENQ_*`.
+    pub flags: u64,
+    /// By `dsq_vtime`.
+    pub by_vtime: bool,
+}
+
+/// The kernel's structures of one task. They keep their address, which the scheduler holds.
+#[repr(C)]
+struct Block {
+    task: TaskStruct,
+    mask: CpuMask,
+    cgroups: CssSet,
+    cgroup: Cgroup,
+    node: KernfsNode,
+}
+
+/// What the task is, in the kernel's terms.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Shown in reports, and cut to 15 bytes in the kernel.
+    pub name: String,
+    /// `PF_*`.
+    pub flags: u32,
+    /// -20 to 19.
+    pub nice: i32,
+    /// Its class.
+    pub class: Class,
+    /// Where it may run.
+    pub mask: CpuMask,
+    /// Threads of one process have one.
+    pub tgid: i32,
+    /// Its control group.
+    pub cgroup_id: u64,
+}
+
+/// A task.
+pub struct Task {
+    block: NonNull<Block>,
+    /// Its class.
+    pub class: Class,
+    /// Its state.
+    pub state: State,
+    /// The CPU whose run queue it belongs to.
+    pub cpu: usize,
+    /// It is the current task of that CPU.
+    pub on_cpu: bool,
+    /// The scheduler was told of it and has not dispatched it.
+    pub in_bpf: bool,
+    /// Counts how often that was so: an insertion that was meant for an earlier time is dropped.
+    pub queue_seq: u64,
+    /// Its queue.
+    pub place: Place,
+    /// In it since.
+    pub queued_at: u64,
+    /// See there.
+    pub direct: Option<DirectDispatch>,
+    /// Re-enqueues since it last ran.
+    pub nr_reenqueued: u32,
+    /// What is left of the work that it does before it decides anew.
+    pub remaining_ns: u64,
+    /// CPU time so far.
+    pub ran_ns: u64,
+    /// Runnable and not running since then.
+    pub waits_since: Option<u64>,
+    /// It was woken, and has not run since.
+    pub woken: bool,
+    /// The CPU that it ran on last.
+    pub last_cpu: Option<usize>,
+    /// Index in the list of behaviours.
+    pub group: usize,
+}
+
+/// `sched_prio_to_weight` of kernel/sched/core.c.
+const NICE_WEIGHTS: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
+    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// The weight that sched_ext gives to a nice level: `sched_weight_to_cgroup()`, 100 for nice 0.
+pub fn weight_of_nice(nice: i32) -> u32 {
+    let weight = NICE_WEIGHTS[(nice.clamp(-20, 19) + 20) as usize];
+    ((weight * 100 + 512) / 1024).clamp(1, 10_000)
+}
+
+const SCHED_EXT: u32 = 7;
+const SCHED_FIFO: u32 = 1;
+
+impl Task {
+    /// A task that has not been woken yet.
+    pub fn new(id: TaskId, pid: i32, group: usize, identity: &Identity) -> Self {
+        let realtime = identity.class == Class::RealTime;
+        let mut comm = [0; 16];
+        for (to, from) in comm[..15].iter_mut().zip(identity.name.bytes()) {
+            *to = from;
+        }
+        let block = Box::new(Block {
+            task: TaskStruct {
+                flags: identity.flags,
+                prio: if realtime { 49 } else { 120 + identity.nice },
+                policy: if realtime { SCHED_FIFO } else { SCHED_EXT },
+                nr_cpus_allowed: identity.mask.count() as i32,
+                pid,
+                tgid: identity.tgid,
+                nvcsw: 0,
+                cpus_ptr: std::ptr::null_mut(),
+                cgroups: std::ptr::null_mut(),
+                scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: weight_of_nice(identity.nice), flags: 0 },
+                comm,
+                migration_disabled: 0,
+                sim_id: id as u32,
+                sim_storage: std::ptr::null_mut(),
+            },
+            mask: identity.mask.clone(),
+            cgroups: CssSet { dfl_cgrp: std::ptr::null_mut() },
+            cgroup: Cgroup { kn: std::ptr::null_mut() },
+            node: KernfsNode { id: identity.cgroup_id },
+        });
+        let block = NonNull::from(Box::leak(block));
+        let at = block.as_ptr();
+        #[allow(unsafe_code)]
+        // SAFETY: the block was just allocated, nobody else has it, and each field is written through its own place.
+        unsafe {
+            (*at).task.cpus_ptr = &raw mut (*at).mask;
+            (*at).task.cgroups = &raw mut (*at).cgroups;
+            (*at).cgroups.dfl_cgrp = &raw mut (*at).cgroup;
+            (*at).cgroup.kn = &raw mut (*at).node;
+        }
+        Self {
+            block,
+            class: identity.class,
+            state: State::Sleeping,
+            cpu: identity.mask.first().unwrap_or(0),
+            on_cpu: false,
+            in_bpf: false,
+            queue_seq: 0,
+            place: Place::None,
+            queued_at: 0,
+            direct: None,
+            nr_reenqueued: 0,
+            remaining_ns: 0,
+            ran_ns: 0,
+            waits_since: None,
+            woken: false,
+            last_cpu: None,
+            group,
+        }
+    }
+
+    /// The address that the scheduler knows it by.
+    pub fn raw(&self) -> *mut TaskStruct {
+        self.block.as_ptr().cast()
+    }
+
+    /// The kernel's structure.
+    #[allow(unsafe_code)]
+    pub fn kernel(&self) -> &TaskStruct {
+        // SAFETY: the block lives as long as `self`; the scheduler writes to it only during calls, when nobody holds this.
+        unsafe { &self.block.as_ref().task }
+    }
+
+    /// The kernel's structure, to change it.
+    #[allow(unsafe_code)]
+    pub fn kernel_mut(&mut self) -> &mut TaskStruct {
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { &mut self.block.as_mut().task }
+    }
+
+    /// Where it may run.
+    #[allow(unsafe_code)]
+    pub fn mask(&self) -> &CpuMask {
+        // SAFETY: as above; the scheduler only reads the mask.
+        unsafe { &self.block.as_ref().mask }
+    }
+
+    /// Whether it may run there.
+    pub fn may_run_on(&self, cpu: usize) -> bool {
+        self.mask().has(cpu)
+    }
+
+    /// Whether it is sched_ext's, and wants a CPU.
+    pub fn is_queued(&self) -> bool {
+        self.kernel().scx.flags & TASK_QUEUED != 0
+    }
+
+    /// Sets what [`Self::is_queued`] asks.
+    pub fn set_queued(&mut self, queued: bool) {
+        let flags = &mut self.kernel_mut().scx.flags;
+        *flags = if queued { *flags | TASK_QUEUED } else { *flags & !TASK_QUEUED };
+    }
+}
+
+/// `SCX_TASK_QUEUED`.
+const TASK_QUEUED: u32 = 1;
+
+impl Drop for Task {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and this is the only owner.
+        drop(unsafe { Box::from_raw(self.block.as_ptr()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_levels_have_the_weights_of_the_kernel() {
+        assert_eq!([-20, 0, 5, 19].map(weight_of_nice), [8668, 100, 33, 1]);
+    }
+}

@@ -1,0 +1,64 @@
+//! What ran where, as a trace that Perfetto opens (the JSON format of Chrome's tracing).
+
+use std::fmt::Write;
+
+/// A trace, if somebody wants one.
+#[derive(Debug, Default)]
+pub struct Trace {
+    text: Option<String>,
+    running: Vec<Option<(u64, String)>>,
+}
+
+impl Trace {
+    /// From now on.
+    pub fn enable(&mut self) {
+        self.text = Some("[\n".to_owned());
+    }
+
+    /// A task got a CPU.
+    pub(crate) fn start(&mut self, cpu: usize, now: u64, name: String) {
+        if self.text.is_some() {
+            self.running.resize(self.running.len().max(cpu + 1), None);
+            self.running[cpu] = Some((now, name));
+        }
+    }
+
+    /// It lost it.
+    pub(crate) fn stop(&mut self, cpu: usize, now: u64) {
+        let Some(text) = &mut self.text else { return };
+        if let Some((since, name)) = self.running.get_mut(cpu).and_then(Option::take) {
+            let (at, long) = (micros(since), micros(now - since));
+            let name: String =
+                name.chars().filter(|letter| !letter.is_control() && !"\"\\".contains(*letter)).collect();
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, r#"{{"name":"{name}","ph":"X","pid":0,"tid":{cpu},"ts":{at},"dur":{long}}},"#);
+        }
+    }
+
+    /// The whole of it. The format allows the list to end without its bracket, and with a comma.
+    pub fn take(&mut self) -> Option<String> {
+        self.text.take()
+    }
+}
+
+/// Microseconds with three decimals, which is the format's unit.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_break_the_format() {
+        let mut trace = Trace::default();
+        trace.enable();
+        trace.start(1, 1_500, "a\"b\\\n".to_owned());
+        trace.stop(1, 4_000);
+        assert_eq!(
+            trace.take().unwrap(),
+            "[\n{\"name\":\"ab\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":1.500,\"dur\":2.500},\n"
+        );
+    }
+}

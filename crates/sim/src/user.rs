@@ -1,0 +1,122 @@
+//! The engine as a task of the machine: the same policy, behind the same loop.
+//!
+//! The code between records and decisions is the engine's own (`core.rs`). The loop around it blocks in system calls, so that
+//! it stands here as steps of a task: each takes CPU time, and may be interrupted like any other.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use scherzo_policy::{Limits, Scherzo};
+use scherzo_wire::layout::NR_SLOTS;
+use scherzo_wire::message::LoadSettings;
+
+use crate::engine_core::{Core, policy_settings};
+use crate::kernel::Pages;
+use crate::machine::{Machine, Rings};
+use crate::rings::{DecisionRing, read_facts};
+use crate::work::Next;
+
+/// As in the engine.
+const POOL_CAPACITY: u32 = 16_384;
+/// As in the engine: most records of one turn.
+const MAX_BATCH: usize = 1024;
+/// As in the engine: while records are being finished, look again after so long.
+const RETRY_NS: u64 = 1_000_000;
+
+/// Where the loop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It returns from its wait.
+    Return,
+    /// It has read records, and decides.
+    Decide,
+    /// It has written decisions, and parks.
+    Park,
+    /// It found more records while it parked.
+    TurnAgain,
+}
+
+/// The engine.
+pub struct Engine {
+    core: Core<Scherzo>,
+    pages: Rc<Pages>,
+    rings: Rc<RefCell<Rings>>,
+    ring: DecisionRing,
+    step: Step,
+    nr_decided: u64,
+}
+
+impl Engine {
+    /// One with these settings, which it publishes.
+    pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings) -> Self {
+        let pages = Rc::new(Pages::of(machine));
+        let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
+        let policy = Scherzo::new(limits, policy_settings(settings), machine.cpus.len() as u32);
+        let mut core = Core::new(policy, Rc::clone(&pages));
+        core.apply(settings);
+        let rings = Rc::clone(&machine.rings);
+        Self { core, pages, ring: DecisionRing(Rc::clone(&rings)), rings, step: Step::Return, nr_decided: 0 }
+    }
+
+    /// The next step, once the CPU time of the one before has passed.
+    pub(crate) fn act(&mut self, machine: &mut Machine, cpu: usize) -> Next {
+        let costs = machine.costs;
+        let page = Rc::clone(&self.pages);
+        let page = page.control();
+        match self.step {
+            Step::Return | Step::TurnAgain => {
+                page.parked.store(0, Relaxed);
+                self.step = Step::Decide;
+                Next::Compute(costs.turn_ns + self.consume() * costs.record_ns)
+            }
+            Step::Decide => {
+                self.decide();
+                self.step = Step::Park;
+                Next::Compute(1 + self.nr_decided * costs.decision_ns)
+            }
+            Step::Park => self.park(machine, cpu),
+        }
+    }
+
+    fn consume(&mut self) -> u64 {
+        let mut nr_records = 0;
+        while nr_records < MAX_BATCH as u64 {
+            let Some(bytes) = self.rings.borrow_mut().take_up() else { break };
+            self.core.take(read_facts(&bytes));
+            nr_records += 1;
+        }
+        self.pages.control().nr_records.fetch_add(nr_records, Relaxed);
+        nr_records
+    }
+
+    fn decide(&mut self) {
+        self.core.follow_hotplug();
+        self.nr_decided = self.core.decide(&self.ring);
+        self.core.publish_order();
+        self.core.publish_totals();
+        let page = self.pages.control();
+        page.nr_loops.fetch_add(1, Relaxed);
+        page.nr_decided.fetch_add(self.nr_decided, Relaxed);
+        let seq = page.degraded_seq.load(Relaxed);
+        if seq & 1 == 1 {
+            page.recovered_seq.store(seq, Relaxed);
+        }
+    }
+
+    fn park(&mut self, machine: &mut Machine, cpu: usize) -> Next {
+        self.pages.control().parked.store(1, Relaxed);
+        let nr_records = self.consume();
+        if nr_records > 0 {
+            if self.nr_decided > 0 {
+                self.pages.control().nr_doorbells.fetch_add(1, Relaxed);
+                machine.ring_doorbell(cpu);
+            }
+            self.step = Step::TurnAgain;
+            return Next::Compute(machine.costs.turn_ns + nr_records * machine.costs.record_ns);
+        }
+        self.step = Step::Return;
+        let waits = self.core.nr_pending() > 0 || self.rings.borrow().available() > 0;
+        Next::Sleep { until: waits.then(|| machine.now + RETRY_NS), then_ns: 1 }
+    }
+}

@@ -1,0 +1,188 @@
+//! What tasks do with their CPU time.
+
+use fastrand::Rng;
+
+use crate::scenario::{Group, Kind};
+use crate::task::TaskId;
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Computes for so long.
+    Compute(u64),
+    /// Sleeps until then, or until somebody wakes it, and computes for so long afterwards.
+    Sleep {
+        /// When its own timer wakes it.
+        until: Option<u64>,
+        /// Work once it is awake.
+        then_ns: u64,
+    },
+    /// Wakes the other as its last deed before it does what follows.
+    Wake(TaskId),
+    /// Begins a child with so much work.
+    Fork(u64),
+    /// Is done for ever.
+    Exit,
+}
+
+/// Work without an end.
+pub const ENDLESS: u64 = u64::MAX;
+
+/// What one task is at.
+#[derive(Clone, Debug)]
+pub struct Work {
+    kind: Kind,
+    compute_ns: u64,
+    sleep_ns: u64,
+    period_ns: u64,
+    /// Begins frames, or answers; later stages wait for the one before.
+    leads: bool,
+    /// Whom it wakes when its part is done.
+    pub successor: Option<TaskId>,
+    /// Wake-ups that have not been answered.
+    pub nr_pending: u32,
+    /// When the piece of work became due that it is at.
+    due_ns: u64,
+    woke_successor: bool,
+    child: bool,
+    /// When its timer wakes it.
+    pub wake_at: Option<u64>,
+}
+
+impl Work {
+    /// Of a task in a group; `stage` is its number in a chain or a pair.
+    pub fn of(group: &Group, stage: usize) -> Self {
+        let compute_ns = match group.kind {
+            Kind::Hog => ENDLESS,
+            Kind::Chain => group.stages_us[stage] * 1_000,
+            _ => Group::ns(group.compute_us.as_ref()),
+        };
+        Self {
+            kind: group.kind,
+            compute_ns,
+            sleep_ns: Group::ns(group.sleep_us.as_ref()),
+            period_ns: Group::ns(group.period_us.as_ref()),
+            leads: stage == 0,
+            successor: None,
+            nr_pending: 0,
+            due_ns: 0,
+            woke_successor: false,
+            child: false,
+            wake_at: None,
+        }
+    }
+
+    /// Of a forked child.
+    pub fn of_child(&self) -> Self {
+        Self { child: true, ..self.clone() }
+    }
+
+    /// When the task is first woken, and its work then. Those of a group do not all begin at once.
+    pub fn begin(&mut self, now: u64, rng: &mut Rng) -> Option<(u64, u64)> {
+        let spread = if self.period_ns > 0 { self.period_ns } else { self.sleep_ns.max(1_000_000) };
+        let at = now + rng.u64(0..spread);
+        self.due_ns = at;
+        let waits = !self.leads && matches!(self.kind, Kind::Chain | Kind::PingPong);
+        (!waits).then_some((at, self.compute_ns))
+    }
+
+    /// What it asks of one CPU, in parts of `whole`; by the group's numbers, whatever it gets.
+    pub fn demand(&self, whole: u64) -> u64 {
+        let of = |interval_ns: u64| whole * self.compute_ns.min(interval_ns) / interval_ns;
+        match self.kind {
+            Kind::Hog | Kind::ForkStorm | Kind::PingPong => whole,
+            Kind::Napper => of(self.compute_ns + self.sleep_ns),
+            Kind::Periodic | Kind::Chain => of(self.period_ns),
+        }
+    }
+
+    /// The work is done: what follows, and how long it took since it was due, if somebody waits for that.
+    pub fn proceed(&mut self, now: u64) -> (Next, Option<u64>) {
+        if self.child {
+            return (Next::Exit, None);
+        }
+        match self.kind {
+            Kind::Hog => (Next::Compute(ENDLESS), None),
+            Kind::Napper => (self.nap(now), None),
+            Kind::Periodic => {
+                let response = now - self.due_ns;
+                (self.next_period(now), Some(response))
+            }
+            Kind::Chain => self.next_stage(now),
+            Kind::ForkStorm if std::mem::take(&mut self.woke_successor) => (Next::Compute(self.compute_ns), None),
+            Kind::ForkStorm => {
+                self.woke_successor = true;
+                (Next::Fork(self.compute_ns), None)
+            }
+            Kind::PingPong => self.answer(now),
+        }
+    }
+
+    fn nap(&self, now: u64) -> Next {
+        Next::Sleep { until: Some(now + self.sleep_ns), then_ns: self.compute_ns }
+    }
+
+    /// Periodic work that is late is made up for at once; a frame that is late is left out.
+    fn next_period(&mut self, now: u64) -> Next {
+        self.due_ns += self.period_ns;
+        if self.due_ns <= now && self.kind == Kind::Periodic {
+            return Next::Compute(self.compute_ns);
+        }
+        while self.due_ns <= now {
+            self.due_ns += self.period_ns;
+        }
+        Next::Sleep { until: Some(self.due_ns), then_ns: self.compute_ns }
+    }
+
+    fn next_stage(&mut self, now: u64) -> (Next, Option<u64>) {
+        if let Some(successor) = self.successor
+            && !std::mem::replace(&mut self.woke_successor, true)
+        {
+            return (Next::Wake(successor), None);
+        }
+        self.woke_successor = false;
+        let response = self.successor.is_none().then(|| now - self.due_ns);
+        (if self.leads { self.next_period(now) } else { self.wait() }, response)
+    }
+
+    fn answer(&mut self, now: u64) -> (Next, Option<u64>) {
+        if let Some(successor) = self.successor
+            && !std::mem::replace(&mut self.woke_successor, true)
+        {
+            return (Next::Wake(successor), None);
+        }
+        self.woke_successor = false;
+        let response = self.leads.then(|| now - self.due_ns);
+        self.due_ns = now;
+        (self.wait(), response)
+    }
+
+    /// For the one before, who may have been here already.
+    fn wait(&mut self) -> Next {
+        if self.nr_pending > 0 {
+            self.nr_pending -= 1;
+            return Next::Compute(self.compute_ns);
+        }
+        Next::Sleep { until: None, then_ns: self.compute_ns }
+    }
+
+    /// A stage takes over the frame: it was due when the first stage began it.
+    pub fn take_over(&mut self, due_ns: u64) {
+        self.due_ns = due_ns;
+    }
+
+    /// It was forked by another of its group.
+    pub fn is_child(&self) -> bool {
+        self.child
+    }
+
+    /// Its work each time.
+    pub fn compute_ns(&self) -> u64 {
+        self.compute_ns
+    }
+
+    /// When the work became due that the task is at.
+    pub fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+}

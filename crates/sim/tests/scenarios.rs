@@ -1,0 +1,132 @@
+//! The scenarios, and what is known to go wrong in them.
+//!
+//! A fault that is known stands here as an expected failure, by name. Once it is mended its test fails, so that somebody
+//! notices and turns it round.
+
+use std::path::Path;
+
+use scherzo_sim::{Fault, Mode, Report, Rule, RunOptions, Scenario, run};
+
+fn scenario(name: &str) -> Scenario {
+    Scenario::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml"))
+        .expect("a scenario")
+}
+
+fn outcome(name: &str) -> Report {
+    run(&scenario(name), &RunOptions::default())
+}
+
+/// The group got what it should have, within so many thousandths of all CPUs.
+fn is_fair(report: &Report, group: &str, tolerance: u64) -> bool {
+    let group = report.group(group).expect("a group");
+    group.share.abs_diff(group.fair_share) <= tolerance
+}
+
+/// Today's scheduler is known to fail here.
+#[track_caller]
+fn known_fault(name: &str, holds: bool, report: &Report) {
+    assert!(!holds, "{name} has been mended: turn the expectation round\n{report}");
+}
+
+#[track_caller]
+fn all_rules_hold(report: &Report) {
+    assert!(report.violations.is_empty(), "{report}");
+}
+
+#[test]
+fn equal_hogs_get_equal_parts() {
+    let report = outcome("four-hogs");
+    all_rules_hold(&report);
+    assert!(is_fair(&report, "hogs", 10) && report.groups[0].longest_gap_ns < 20_000_000, "{report}");
+}
+
+#[test]
+fn hogs_spread_over_two_caches() {
+    let report = outcome("two-caches");
+    all_rules_hold(&report);
+    assert!(is_fair(&report, "many", 10), "{report}");
+}
+
+#[test]
+fn a_desktop_is_served_at_once() {
+    let report = outcome("desktop");
+    all_rules_hold(&report);
+    for name in ["audio", "pointer", "frames"] {
+        let group = report.group(name).unwrap();
+        assert!(group.nr_missed == 0 && group.nr_done > 100 && group.latency_ns[2] < 100_000, "{report}");
+    }
+}
+
+#[test]
+fn every_mode_keeps_the_rules() {
+    for mode in Mode::ALL {
+        for name in ["desktop", "nappers"] {
+            let report = run(&scenario(name), &RunOptions { mode, ..RunOptions::default() });
+            all_rules_hold(&report);
+        }
+    }
+}
+
+#[test]
+fn known_fault_nice_loses_its_meaning_among_hogs() {
+    let report = outcome("nice-hogs");
+    known_fault("nice among hogs", is_fair(&report, "nice-0", 50), &report);
+}
+
+#[test]
+fn known_fault_nice_loses_its_meaning_among_nappers() {
+    let report = outcome("nice-nappers");
+    known_fault("nice among nappers", is_fair(&report, "nice-19", 50), &report);
+}
+
+#[test]
+fn known_fault_nappers_take_what_belongs_to_hogs() {
+    let report = outcome("nappers");
+    known_fault("nappers beside hogs", is_fair(&report, "hogs", 100), &report);
+}
+
+#[test]
+fn known_fault_frames_of_8_ms_are_late() {
+    let report = outcome("frames");
+    known_fault("frames of 8 ms", report.group("frames").unwrap().nr_missed == 0, &report);
+}
+
+#[test]
+fn known_fault_pairs_starve_a_pinned_hog() {
+    let report = outcome("pinned");
+    known_fault("a pinned hog beside pairs", is_fair(&report, "pinned", 20), &report);
+}
+
+#[test]
+fn known_fault_reenqueueing_has_no_bound() {
+    let report = outcome("realtime-ping-pong");
+    let ended = report.violations.iter().any(|violation| violation.what.contains("reenqueue limit"));
+    known_fault("re-enqueueing", !ended, &report);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let options = RunOptions { trace: true, ..RunOptions::default() };
+    let (scenario, other) = (scenario("desktop"), scenario("four-hogs"));
+    let first = run(&scenario, &options);
+    run(&other, &options);
+    let second = run(&scenario, &options);
+    assert!(first.trace.as_ref().is_some_and(|trace| trace.len() > 10_000));
+    assert!(first == second, "two runs differ");
+    assert_ne!(first.trace, run(&scenario, &RunOptions { seed: 2, ..options }).trace);
+}
+
+/// Each fault is noticed as a breach of its rule.
+#[test]
+fn injected_faults_are_noticed() {
+    for (fault, rule) in [
+        (Fault::LostInsertion, Rule::LostTask),
+        (Fault::DoubleInsertion, Rule::Ended),
+        (Fault::ForbiddenCpu, Rule::Ended),
+        (Fault::ForgottenKicks, Rule::IdleBesideWaiting),
+    ] {
+        let report = run(&scenario("faults"), &RunOptions { fault: Some(fault), ..RunOptions::default() });
+        assert!(report.violations.iter().any(|violation| violation.rule == rule), "{fault:?}\n{report}");
+    }
+    all_rules_hold(&outcome("faults"));
+}

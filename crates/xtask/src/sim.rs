@@ -1,0 +1,45 @@
+//! `cargo xtask sim`: builds the simulator and runs a scenario in it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+#[derive(Args)]
+pub(crate) struct SimOptions {
+    /// A file in TOML, or the name of one in crates/sim/scenarios
+    scenario: String,
+    /// Decides what the scenario leaves open
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Another number of CPUs than the scenario says
+    #[arg(long)]
+    cpus: Option<usize>,
+    /// The scheduler's mode
+    #[arg(long)]
+    mode: Option<String>,
+    /// Write what ran where to this file, for Perfetto
+    #[arg(long)]
+    trace: Option<String>,
+}
+
+pub(crate) fn run(checkout: &Path, options: &SimOptions) -> Result<ExitCode> {
+    let known = checkout.join("crates/sim/scenarios").join(&options.scenario).with_extension("toml");
+    let scenario = if known.is_file() { known } else { options.scenario.clone().into() };
+    let manifest = checkout.join("Cargo.toml");
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--release", "--package", "scherzo-sim", "--manifest-path"]);
+    command.arg(manifest).arg("--").arg(scenario);
+    let flags = [
+        ("--seed", options.seed.map(|seed| seed.to_string())),
+        ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
+        ("--mode", options.mode.clone()),
+        ("--trace", options.trace.clone()),
+    ];
+    for (flag, value) in flags {
+        command.args(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    }
+    let status = command.status().context("cannot run cargo")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
