@@ -1,6 +1,6 @@
-//! What must hold inside a guest, and which guests it is tried in.
+//! The cases that run inside guests, and the guests that they run in.
 //!
-//! A group's cases build on each other's boot, not on each other's outcome: each brings the service to the state it needs.
+//! The cases of a group share a boot, but do not depend on each other: each brings the service to the state that it needs.
 
 mod agreement;
 mod applications;
@@ -32,7 +32,7 @@ const fn case(name: &'static str, run: fn(&mut scherzo_rig::guest::Guest) -> any
     Case { name, run }
 }
 
-/// Everything that is tried on each kernel that can run the scheduler.
+/// Runs on each kernel that supports the scheduler.
 const SCHEDULING: &[Case] = &[
     case("boot", basics::boot),
     case("load", basics::load),
@@ -45,42 +45,40 @@ const SCHEDULING: &[Case] = &[
     case("an idle service", idle::service),
     case("bad input", bad_input::refused_with_a_name),
     case("a second daemon", bad_input::second_daemon),
-    case("somebody else's scheduler", bad_input::foreign_scheduler),
+    case("another scheduler is loaded", bad_input::foreign_scheduler),
     case("affinity storm", storms::affinity),
     case("fork storm", storms::fork),
-    case("a CPU leaves and returns", faults::cpu_hotplug),
+    case("a CPU goes offline and returns", faults::cpu_hotplug),
     case("engine stopped for 12 s", faults::engine_stopped),
     case("engine killed", faults::engine_killed),
-    case("a spare engine takes over", kills::one),
-    case("a spare engine of other CPUs", kills::one_after_hotplug),
+    case("a standby engine takes over", kills::one),
+    case("a standby engine prepared for other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
-    case("a sleep", system_events::suspend),
+    case("suspend and resume", system_events::suspend),
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
-    case("fast and slow cores", cores::recognised),
-    case("RCU's thread", survival::rcu_thread),
+    case("fast and slow cores are recognised", cores::recognised),
+    case("priority of RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),
 ];
 
-/// What happens around the scheduler, with the services that a laptop has. It hardly depends on the kernel: the newest one
-/// has its turn in the long run.
+/// Everyday use of a laptop: power, users, applications, upgrades. This hardly depends on the kernel, so the newest one is
+/// tested in the long run only.
 const LIVING: &[Case] = &[
     case("a battery", power::battery),
     case("a low battery", power::low_battery),
     case("a power profile", power::profile),
-    case("somebody with rights and somebody without", people::allowed_and_refused),
+    case("users with and without rights", people::allowed_and_refused),
     case("a program with a hold is killed", people::hold_of_a_killed_program),
     case("rules for applications", applications::followed),
     case("the commands of the README", readme::commands),
-    case("an upgrade while it runs", system_events::upgrade),
+    case("upgrade while running", system_events::upgrade),
     case("nothing was ejected", basics::no_ejections),
 ];
 
-/// What takes another start of the machine.
-const LIVING_LONG: &[Case] = &[
-    case("the machine starts anew", system_events::reboot),
-    case("nothing was ejected after that", basics::no_ejections),
-];
+/// Cases that need a reboot.
+const LIVING_LONG: &[Case] =
+    &[case("reboot", system_events::reboot), case("nothing was ejected after the reboot", basics::no_ejections)];
 
 const LONG: &[Case] = &[
     case("100 loads and unloads", storms::hundred_loads),
@@ -89,7 +87,7 @@ const LONG: &[Case] = &[
     case("nothing was ejected in the long run", basics::no_ejections),
 ];
 
-/// What has thrown other schedulers out, 15 s each.
+/// Loads under which other sched_ext schedulers were ejected, 15 s each.
 const SURVIVAL: &[Case] = &[
     case("race-sched storm", survival::race_sched),
     case("affinity storm", survival::affinity),
@@ -97,22 +95,22 @@ const SURVIVAL: &[Case] = &[
     case("futex storm", survival::futex),
     case("pipe storm", survival::pipe),
     case("memory at 110 %", survival::memory),
-    case("a CPU that comes and goes", survival::hotplug),
+    case("a CPU goes offline and returns every 0.6 s", survival::hotplug),
     case("engine stopped", survival::stopped_engine),
     case("real-time hogs", survival::real_time),
     case("nothing was ejected", basics::no_ejections),
     case("too many real-time hogs", survival::too_much_real_time),
 ];
 
-/// Two sockets of a node each, with two threads to a core: what a domain is matters here.
+/// Two sockets with a NUMA node each and two threads per core: here LLC domains matter.
 const TOPOLOGY: &[Case] = &[
     case("load", basics::load),
     case("every mode under load", basics::every_mode_under_load),
-    case("work spreads over all domains", topology::spreads),
-    case("a CPU leaves and returns", faults::cpu_hotplug),
-    case("a domain leaves and returns", topology::domain_hotplug),
+    case("work spreads over all LLC domains", topology::spreads),
+    case("a CPU goes offline and returns", faults::cpu_hotplug),
+    case("an LLC domain goes offline and returns", topology::domain_hotplug),
     case("every way to find an idle CPU", topology::placements),
-    case("cores that differ", cores::placement),
+    case("placement on fast and slow cores", cores::placement),
     case("nothing was ejected", basics::no_ejections),
 ];
 
@@ -131,7 +129,7 @@ const PACKAGES: &[Case] = &[
     case("install", packages::install),
     case("the packages' own test", packages::smoke),
     case("the app chooses the mode", packages::app),
-    case("turned on, then rebooted", packages::reboot),
+    case("enabled, then rebooted", packages::reboot),
     case("upgrade while running", packages::upgrade),
     case("purge", packages::purge),
 ];
@@ -148,7 +146,7 @@ const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
     case("the app", packages::app_without_sched_ext),
 ];
 
-/// What `cargo xtask test packages` runs, in guests that hold nothing of ours but packages.
+/// What `cargo xtask test packages` runs, in guests that hold nothing of this project but its packages.
 #[must_use]
 pub fn package_plan() -> Vec<Group> {
     let machine = Machine { nr_cpus: 2, time: Time::Steady, reboots: true, ..Machine::default() };
@@ -160,7 +158,7 @@ pub fn package_plan() -> Vec<Group> {
     ]
 }
 
-/// What `cargo xtask test vm` runs; `long` adds what takes long.
+/// What `cargo xtask test vm` runs; `long` adds the long tests.
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
     let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
@@ -177,7 +175,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
-        Group { name: "in life", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
+        Group { name: "everyday use", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
         Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
     ];
@@ -195,4 +193,48 @@ pub fn plan(long: bool) -> Vec<Group> {
         ]);
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/testing.md");
+
+    /// Rows of the table of renamed cases: old and new name.
+    fn renamed() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+        rows.skip(1)
+    }
+
+    /// Groups, and cases by their own names and by "group/name".
+    fn names() -> Vec<String> {
+        let groups = [plan(true), package_plan()].concat();
+        let of = |group: &Group| {
+            let full = group.cases.iter().map(|case| format!("{}/{}", group.name, case.name)).collect::<Vec<_>>();
+            let own = group.cases.iter().map(|case| case.name.to_owned()).collect::<Vec<_>>();
+            [vec![group.name.to_owned()], full, own].concat()
+        };
+        groups.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn renamed_cases_have_their_new_names_only() {
+        let names = names();
+        assert!(renamed().count() >= 16, "the table in docs/testing.md is not found");
+        for (old, new) in renamed() {
+            assert!(names.iter().any(|name| name == new), "no group or case is called \"{new}\"");
+            assert!(!names.iter().any(|name| name == old), "\"{old}\" is still called so");
+        }
+    }
+
+    #[test]
+    fn cases_of_a_group_have_names_of_their_own() {
+        for group in [plan(true), package_plan()].concat() {
+            let mut names: Vec<_> = group.cases.iter().map(|case| case.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), group.cases.len(), "a name repeats in \"{}\"", group.name);
+        }
+    }
 }
