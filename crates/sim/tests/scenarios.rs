@@ -105,6 +105,13 @@ fn known_fault_reenqueueing_has_no_bound() {
 }
 
 #[test]
+fn known_fault_kernel_threads_starve_others() {
+    let report = outcome("kernel-threads");
+    let served = report.group("hog").expect("a group").share > 0;
+    known_fault("kernel threads of one CPU", served, &report);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     let options = RunOptions { trace: true, ..RunOptions::default() };
     let (scenario, other) = (scenario("desktop"), scenario("four-hogs"));
