@@ -76,7 +76,8 @@ impl<'a> Run<'a> {
         let mut machine = Machine::new(scenario.profile(), scenario.topology(), Costs::default(), engine_pid);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
-        let engine = Engine::new(&mut machine, &settings);
+        let mut engine = Engine::new(&mut machine, &settings);
+        engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         Self { machine, engine, works: Vec::new(), groups }
     }

@@ -21,6 +21,8 @@ pub struct Scenario {
     /// What passes before that.
     #[serde(default)]
     pub warmup_ms: u64,
+    /// The engine hangs from then on, counted from the beginning.
+    pub engine_hangs_ms: Option<u64>,
     /// The machine.
     pub machine: MachineSpec,
     /// Tasks.

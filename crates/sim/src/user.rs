@@ -45,6 +45,8 @@ pub struct Engine {
     ring: DecisionRing,
     step: Step,
     nr_decided: u64,
+    /// It does nothing any more from then on.
+    pub(crate) hangs_from: Option<u64>,
 }
 
 impl Engine {
@@ -56,11 +58,22 @@ impl Engine {
         let mut core = Core::new(policy, Rc::clone(&pages));
         core.apply(settings);
         let rings = Rc::clone(&machine.rings);
-        Self { core, pages, ring: DecisionRing(Rc::clone(&rings)), rings, step: Step::Return, nr_decided: 0 }
+        Self {
+            core,
+            pages,
+            ring: DecisionRing(Rc::clone(&rings)),
+            rings,
+            step: Step::Return,
+            nr_decided: 0,
+            hangs_from: None,
+        }
     }
 
     /// The next step, once the CPU time of the one before has passed.
     pub(crate) fn act(&mut self, machine: &mut Machine, cpu: usize) -> Next {
+        if self.hangs_from.is_some_and(|from| machine.now >= from) {
+            return Next::Sleep { until: None, then_ns: 1 };
+        }
         let costs = machine.costs;
         let page = Rc::clone(&self.pages);
         let page = page.control();

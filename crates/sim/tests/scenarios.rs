@@ -57,6 +57,16 @@ fn a_desktop_is_served_at_once() {
     }
 }
 
+/// The scheduler goes on alone, in arrival order.
+#[test]
+fn work_goes_on_without_the_engine() {
+    let report = outcome("engine-hangs");
+    all_rules_hold(&report);
+    assert!(is_fair(&report, "hogs", 30) && report.groups[0].longest_gap_ns < 300_000_000, "{report}");
+    let swept = report.counters.iter().any(|(name, number)| *name == "nr_swept" && *number > 0);
+    assert!(swept && report.engine_share < 5, "{report}");
+}
+
 #[test]
 fn every_mode_keeps_the_rules() {
     for mode in Mode::ALL {
