@@ -67,20 +67,20 @@ pub(super) fn domain_hotplug(guest: &mut Guest) -> Result<()> {
 /// Time limit for taking the CPUs of a domain offline, or back, on an emulated machine under load.
 const HOTPLUG_LIMIT: Duration = Duration::from_mins(1);
 
-/// Settings that are changed from their defaults together: all are flags.
-const PLACEMENTS: &[&[(&str, bool)]] = &[
-    &[("builtin_idle", false)],
-    &[("builtin_idle", false), ("whole_cores", false)],
-    &[("builtin_idle", false), ("numa_local", false)],
-    &[("builtin_idle", false), ("full_user", true)],
-    &[("per_node_idle", true)],
-    &[("minimal_policy", true)],
+/// Settings that are changed from their defaults together: key, value and default.
+const PLACEMENTS: &[&[(&str, &str, &str)]] = &[
+    &[("builtin_idle", "false", "true")],
+    &[("builtin_idle", "false", "true"), ("whole_cores", "false", "true")],
+    &[("builtin_idle", "false", "true"), ("numa_local", "false", "true")],
+    &[("builtin_idle", "false", "true"), ("full_user", "true", "false")],
+    &[("per_node_idle", "true", "false")],
+    &[("policy", "fifo", "scherzo")],
 ];
 
 /// A mixed load runs with each way to find idle CPUs, and with each setting that takes effect only at load.
 pub(super) fn placements(guest: &mut Guest) -> Result<()> {
     for placement in PLACEMENTS {
-        for (key, value) in *placement {
+        for (key, value, _) in *placement {
             guest.check(&format!("scherzoctl config set {key} {value}"), MOMENT)?;
         }
         let loaded = ensure_loaded(guest).with_context(|| format!("with {placement:?}"))?;
@@ -88,8 +88,8 @@ pub(super) fn placements(guest: &mut Guest) -> Result<()> {
         ensure_responsive(guest)?;
         ensure_undisturbed(guest, &loaded).with_context(|| format!("with {placement:?}"))?;
         ensure_sound(guest)?;
-        for (key, value) in placement.iter().rev() {
-            guest.check(&format!("scherzoctl config set {key} {}", !value), MOMENT)?;
+        for (key, _, default) in placement.iter().rev() {
+            guest.check(&format!("scherzoctl config set {key} {default}"), MOMENT)?;
         }
     }
     Ok(())

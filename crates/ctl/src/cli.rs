@@ -145,7 +145,7 @@ pub(crate) enum ConfigAction {
         /// Its name, as `scherzoctl config` lists it
         key: String,
     },
-    /// Change a setting; partial, per_node_idle, watchdog_s and minimal_policy load the scheduler anew
+    /// Change a setting; partial, per_node_idle, watchdog_s and policy load the scheduler anew
     Set {
         /// Its name, as `scherzoctl config` lists it
         key: String,

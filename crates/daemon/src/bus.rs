@@ -95,11 +95,10 @@ fn stopping() -> Error {
 }
 
 pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
-    let check = |(key, value): (&String, &OwnedVariant)| {
-        let setting = settings::find(key)?;
-        Ok((setting, setting.check(&Raw::from(&**value))?))
-    };
-    let checked: Result<_, String> = settings.iter().map(check).collect();
+    let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &Raw::from(&**value));
+    let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
+    let agreed = settings::agree(named(settings::MINIMAL_POLICY), named(settings::POLICY));
+    let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(check).collect());
     checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
 }
 
@@ -201,7 +200,7 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         let changes = check_changes(&settings)?;
-        let automation = changes.iter().all(|(setting, _)| setting.automation);
+        let automation = changes.iter().all(|(setting, _)| setting.is_automation());
         let action = if automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE };
         self.authorizer.check(bus, &call, action).await?;
         let caller = caller(bus, &call).await?;

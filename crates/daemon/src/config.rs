@@ -116,7 +116,7 @@ impl Config {
     }
 
     fn parse(&mut self, file: &Path, text: &str) -> Values {
-        let mut values = Values::new();
+        let (mut values, mut minimal_policy) = (Values::new(), None);
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             self.problems.push(store::describe(file, text, error));
@@ -127,14 +127,31 @@ impl Config {
             if broken.contains(&line_of(text, value.span().start)) {
                 continue;
             }
-            let checked = settings::find(key.get_ref())
-                .and_then(|setting| Ok((setting.key, setting.check(&raw(value.get_ref()))?)));
-            match checked {
-                Ok((key, value)) => drop(values.insert(key, value)),
+            match settings::checked(key.get_ref(), &raw(value.get_ref())) {
+                Ok((_, value)) if key.get_ref() == settings::MINIMAL_POLICY => minimal_policy = Some(value),
+                Ok((setting, value)) => drop(values.insert(setting.key, value)),
                 Err(problem) => self.problems.push(store::at(file, text, key.span().start, &problem)),
             }
         }
+        self.read_minimal_policy(file, minimal_policy, &mut values);
         values
+    }
+
+    /// Until 0.1.0 the policy was chosen by a flag.
+    fn read_minimal_policy(&mut self, file: &Path, minimal_policy: Option<Value>, values: &mut Values) {
+        let Some(policy) = minimal_policy else { return };
+        let file = file.display();
+        match settings::agree(minimal_policy, values.get(settings::POLICY).copied()) {
+            Ok(()) => {
+                self.problems
+                    .push(format!("{file}: minimal_policy is now called policy; it is read as policy = {policy}"));
+                values.insert(settings::POLICY, policy);
+            }
+            Err(problem) => {
+                self.problems.push(format!("{file}: {problem}"));
+                values.remove(settings::POLICY);
+            }
+        }
     }
 }
 
@@ -248,6 +265,37 @@ mod tests {
         assert_eq!(config.settings, good);
         let Settings { tunables, .. } = Config::read(&root).settings;
         assert_eq!((tunables.starvation_ms, tunables.min_slice_us), (good.tunables.starvation_ms, 300));
+    }
+
+    /// As version 0.1.0 wrote it.
+    const OWN_OF_0_1_0: &str = "# Written by scherzod. Your own settings belong in /etc/scherzo/scherzo.toml.\n\
+                                battery_mode = \"fifo\"\nminimal_policy = true\nstarvation_ms = 50\nwatchdog_s = 20\n";
+
+    #[test]
+    fn settings_of_0_1_0_are_read_with_a_notice_and_rewritten_when_saved() {
+        let (_directory, root) = tree(&[(OWN, OWN_OF_0_1_0)]);
+        let mut config = Config::read(&root);
+        let policy = settings::find("policy").unwrap();
+        assert_eq!(policy.get(config.settings).to_string(), "\"fifo\"");
+        assert_eq!((config.settings.tunables.watchdog_s, config.settings.rules.battery_mode), (20, Mode::Fifo));
+        assert!(
+            matches!(&config.problems[..], [notice] if notice.contains("policy = \"fifo\"")),
+            "{:?}",
+            config.problems
+        );
+        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Value::Number(70))]).unwrap();
+        let written = fs::read_to_string(root.path(OWN)).unwrap();
+        assert!(written.contains("policy = \"fifo\"\n") && !written.contains("minimal_policy"), "{written}");
+        let again = Config::read(&root);
+        assert_eq!((again.settings, again.problems.len()), (config.settings, 0));
+    }
+
+    #[test]
+    fn old_and_new_names_that_contradict_each_other_do_not_count() {
+        let (_directory, root) = tree(&[(ADMINISTRATORS, "minimal_policy = false\npolicy = \"fifo\"\n")]);
+        let config = Config::read(&root);
+        assert_eq!(config.settings, Settings::default());
+        assert!(config.problems[0].contains("minimal_policy") && config.problems[0].contains("policy = \"fifo\""));
     }
 
     #[test]

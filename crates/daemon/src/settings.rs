@@ -1,9 +1,11 @@
-//! Every setting, once: its name, its range, its default, where its value goes.
+//! Where the value of each setting goes. What there is to know about a setting is in `scherzo-model`.
 
 use std::fmt;
 
 use scherzo_api::types::Mode;
-use scherzo_wire::message::LoadSettings;
+use scherzo_model::settings::{self as model, SettingFacts, SettingRight, SettingType};
+use scherzo_model::{LoadSettings, PolicyId};
+use scherzo_policy::POLICIES;
 use zbus::{OwnedVariant, Variant};
 
 use crate::core::Rules;
@@ -44,6 +46,18 @@ pub enum Value {
     Flag(bool),
     /// A mode.
     Mode(Mode),
+    /// A policy.
+    Policy(PolicyId),
+}
+
+/// The name of a policy.
+fn policy_name(id: PolicyId) -> &'static str {
+    POLICIES.get(usize::from(id.0)).copied().unwrap_or_default()
+}
+
+/// The policy of that name.
+fn policy_by_name(name: &str) -> Option<PolicyId> {
+    POLICIES.iter().position(|known| *known == name).map(|id| PolicyId(id as u8))
 }
 
 impl fmt::Display for Value {
@@ -53,6 +67,7 @@ impl fmt::Display for Value {
             Self::Number(number) => number.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
             Self::Mode(mode) => write!(f, "\"{}\"", mode.name()),
+            Self::Policy(policy) => write!(f, "\"{}\"", policy_name(*policy)),
         }
     }
 }
@@ -92,61 +107,86 @@ impl From<&Variant<'_>> for Raw {
 pub struct Setting {
     /// Its name in files and on the bus.
     pub key: &'static str,
-    /// Who changes it needs the right `configure-automation` only, not `configure`.
-    pub automation: bool,
-    access: Access,
+    place: fn(&mut Settings) -> Place<'_>,
 }
 
-#[derive(Debug)]
-enum Access {
-    Number { low: u32, high: u32, get: fn(&mut Settings) -> &mut u32 },
-    Flag(fn(&mut Settings) -> &mut bool),
-    Mode(fn(&mut Settings) -> &mut Mode),
+/// Where a value is kept.
+enum Place<'a> {
+    Number(&'a mut u32),
+    Flag(&'a mut bool),
+    Mode(&'a mut Mode),
+    Policy(&'a mut PolicyId),
 }
 
-const fn number(key: &'static str, low: u32, high: u32, get: fn(&mut Settings) -> &mut u32) -> Setting {
-    Setting { key, automation: false, access: Access::Number { low, high, get } }
+macro_rules! places {
+    ($($variant:ident($type:ty),)+) => {
+        $(impl<'a> From<&'a mut $type> for Place<'a> {
+            fn from(place: &'a mut $type) -> Self {
+                Self::$variant(place)
+            }
+        })+
+    };
 }
 
-const fn option(key: &'static str, get: fn(&mut Settings) -> &mut bool) -> Setting {
-    Setting { key, automation: false, access: Access::Flag(get) }
+places! { Number(u32), Flag(bool), Mode(Mode), Policy(PolicyId), }
+
+const fn service(key: &'static str, place: fn(&mut Settings) -> Place<'_>) -> Setting {
+    Setting { key, place }
 }
 
-const fn flag(key: &'static str, get: fn(&mut Settings) -> &mut bool) -> Setting {
-    Setting { key, automation: true, access: Access::Flag(get) }
+macro_rules! settings {
+    (
+        scheduler { $($heading:literal { $(
+            $key:ident: $type:ty = $default:expr, $values:ident $(($low:literal, $high:literal))?, $effect:ident, $text:literal;
+        )+ })+ }
+        service $service:tt
+    ) => {
+        /// Every setting there is, in the model's order.
+        pub const ALL: &[Setting] = &[
+            $($(Setting { key: stringify!($key), place: |all| (&mut all.tunables.$key).into() },)+)+
+            service("default_mode", |all| (&mut all.rules.default_mode).into()),
+            service("battery_mode", |all| (&mut all.rules.battery_mode).into()),
+            service("choice_ends_with_source", |all| (&mut all.rules.choice_ends_with_source).into()),
+            service("follow_holds", |all| (&mut all.rules.holds).into()),
+            service("follow_low_battery", |all| (&mut all.rules.low_battery).into()),
+            service("follow_profile_changes", |all| (&mut all.rules.profile_change).into()),
+            service("follow_power_source", |all| (&mut all.rules.power_source).into()),
+            service("follow_power_profile", |all| (&mut all.rules.power_profile).into()),
+            service("drive_power_profile", |all| (&mut all.drive_power_profile).into()),
+            service("boot_delay_s", |all| (&mut all.boot_delay_s).into()),
+            service("standby", |all| (&mut all.standby).into()),
+        ];
+    };
 }
 
-const fn mode(key: &'static str, get: fn(&mut Settings) -> &mut Mode) -> Setting {
-    Setting { key, automation: true, access: Access::Mode(get) }
+scherzo_model::for_each_setting!(settings);
+
+/// The setting of that name, or of the name that it had in 0.1.0, with a checked value.
+pub fn checked(key: &str, raw: &Raw) -> Result<(&'static Setting, Value), String> {
+    let (key, raw) = match (key, raw) {
+        (MINIMAL_POLICY, Raw::Flag(true)) => (POLICY, &Raw::Text("fifo".to_owned())),
+        (MINIMAL_POLICY, Raw::Flag(false)) => (POLICY, &Raw::Text("scherzo".to_owned())),
+        (MINIMAL_POLICY, _) => return Err(format!("{MINIMAL_POLICY} takes true or false")),
+        _ => (key, raw),
+    };
+    let setting = find(key)?;
+    Ok((setting, setting.check(raw)?))
 }
 
-/// Every setting there is. Ranges are those of [`LoadSettings::validate`].
-pub const ALL: &[Setting] = &[
-    number("base_slice_us", 250, 20_000, |all| &mut all.tunables.base_slice_us),
-    number("min_slice_us", 100, 20_000, |all| &mut all.tunables.min_slice_us),
-    number("starvation_ms", 5, 1_000, |all| &mut all.tunables.starvation_ms),
-    number("slice_boost_ms", 0, 1_000, |all| &mut all.tunables.slice_boost_ms),
-    option("auto_fifo", |all| &mut all.tunables.auto_fifo),
-    option("builtin_idle", |all| &mut all.tunables.placement.builtin_idle),
-    option("whole_cores", |all| &mut all.tunables.placement.whole_cores),
-    option("numa_local", |all| &mut all.tunables.placement.numa_local),
-    option("full_user", |all| &mut all.tunables.placement.full_user),
-    option("partial", |all| &mut all.tunables.fixed.partial),
-    option("per_node_idle", |all| &mut all.tunables.fixed.per_node_idle),
-    number("watchdog_s", 1, 30, |all| &mut all.tunables.fixed.watchdog_s),
-    option("minimal_policy", |all| &mut all.tunables.fixed.minimal_policy),
-    mode("default_mode", |all| &mut all.rules.default_mode),
-    mode("battery_mode", |all| &mut all.rules.battery_mode),
-    flag("choice_ends_with_source", |all| &mut all.rules.choice_ends_with_source),
-    flag("follow_holds", |all| &mut all.rules.holds),
-    flag("follow_low_battery", |all| &mut all.rules.low_battery),
-    flag("follow_profile_changes", |all| &mut all.rules.profile_change),
-    flag("follow_power_source", |all| &mut all.rules.power_source),
-    flag("follow_power_profile", |all| &mut all.rules.power_profile),
-    flag("drive_power_profile", |all| &mut all.drive_power_profile),
-    number("boot_delay_s", 0, 600, |all| &mut all.boot_delay_s),
-    option("standby", |all| &mut all.standby),
-];
+/// Refuses a policy that is named in the old way and in the new way, and not the same one.
+pub fn agree(minimal_policy: Option<Value>, policy: Option<Value>) -> Result<(), String> {
+    match (minimal_policy, policy) {
+        (Some(old), Some(new)) if old != new => Err(format!(
+            "{MINIMAL_POLICY} (now policy = {old}) and policy = {new} contradict each other: keep the second"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What version 0.1.0 called the choice of the policy.
+pub const MINIMAL_POLICY: &str = "minimal_policy";
+/// What it is called now.
+pub const POLICY: &str = "policy";
 
 /// Names of the settings that two have different values of.
 #[must_use]
@@ -174,31 +214,48 @@ pub fn find(key: &str) -> Result<&'static Setting, String> {
 }
 
 impl Setting {
+    /// What there is to know about it.
+    ///
+    /// # Panics
+    ///
+    /// If the model does not list the setting, which a test excludes.
+    #[must_use]
+    pub fn facts(&self) -> &'static SettingFacts {
+        model::find(self.key).expect("every setting is in the model")
+    }
+
+    /// Whether changing it needs the right `configure-automation` only, not `configure`.
+    #[must_use]
+    pub fn is_automation(&self) -> bool {
+        self.facts().right == SettingRight::Automation
+    }
+
     /// Checks a value by itself; the sentence names the setting and what it takes.
     pub fn check(&self, raw: &Raw) -> Result<Value, String> {
         let key = self.key;
-        match (&self.access, raw) {
-            (Access::Number { low, high, .. }, Raw::Number(number)) => u32::try_from(*number)
+        match (self.facts().values, raw) {
+            (SettingType::Number(low, high), Raw::Number(number)) => u32::try_from(*number)
                 .ok()
-                .filter(|number| (*low..=*high).contains(number))
+                .filter(|number| (low..=high).contains(number))
                 .map(Value::Number)
                 .ok_or_else(|| format!("{key} is {number}, allowed is {low} to {high}")),
-            (Access::Number { low, high, .. }, _) => Err(format!("{key} takes a whole number from {low} to {high}")),
-            (Access::Flag(_), Raw::Flag(flag)) => Ok(Value::Flag(*flag)),
-            (Access::Flag(_), _) => Err(format!("{key} takes true or false")),
-            (Access::Mode(_), Raw::Text(name)) if let Some(mode) = Mode::from_name(name) => Ok(Value::Mode(mode)),
-            (Access::Mode(_), _) => {
-                Err(format!("{key} takes one of {}", Mode::ALL.map(|mode| format!("{:?}", mode.name())).join(", ")))
-            }
+            (SettingType::Number(low, high), _) => Err(format!("{key} takes a whole number from {low} to {high}")),
+            (SettingType::Flag, Raw::Flag(flag)) => Ok(Value::Flag(*flag)),
+            (SettingType::Flag, _) => Err(format!("{key} takes true or false")),
+            (SettingType::Mode, Raw::Text(name)) if let Some(mode) = Mode::from_name(name) => Ok(Value::Mode(mode)),
+            (SettingType::Mode, _) => Err(one_of(key, &Mode::ALL.map(Mode::name))),
+            (SettingType::Policy, Raw::Text(name)) if let Some(id) = policy_by_name(name) => Ok(Value::Policy(id)),
+            (SettingType::Policy, _) => Err(one_of(key, POLICIES)),
         }
     }
 
     /// Puts in a value that was checked.
     pub fn set(&self, settings: &mut Settings, value: Value) {
-        match (&self.access, value) {
-            (Access::Number { get, .. }, Value::Number(number)) => *get(settings) = number,
-            (Access::Flag(get), Value::Flag(flag)) => *get(settings) = flag,
-            (Access::Mode(get), Value::Mode(mode)) => *get(settings) = mode,
+        match ((self.place)(settings), value) {
+            (Place::Number(place), Value::Number(number)) => *place = number,
+            (Place::Flag(place), Value::Flag(flag)) => *place = flag,
+            (Place::Mode(place), Value::Mode(mode)) => *place = mode,
+            (Place::Policy(place), Value::Policy(policy)) => *place = policy,
             // `check` gives no other value.
             _ => {}
         }
@@ -207,12 +264,18 @@ impl Setting {
     /// The value.
     #[must_use]
     pub fn get(&self, mut settings: Settings) -> Value {
-        match &self.access {
-            Access::Number { get, .. } => Value::Number(*get(&mut settings)),
-            Access::Flag(get) => Value::Flag(*get(&mut settings)),
-            Access::Mode(get) => Value::Mode(*get(&mut settings)),
+        match (self.place)(&mut settings) {
+            Place::Number(number) => Value::Number(*number),
+            Place::Flag(flag) => Value::Flag(*flag),
+            Place::Mode(mode) => Value::Mode(*mode),
+            Place::Policy(policy) => Value::Policy(*policy),
         }
     }
+}
+
+fn one_of(key: &str, names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+    format!("{key} takes one of {}", names.join(", "))
 }
 
 impl From<Value> for OwnedVariant {
@@ -221,6 +284,7 @@ impl From<Value> for OwnedVariant {
             Value::Number(number) => number.into(),
             Value::Flag(flag) => flag.into(),
             Value::Mode(mode) => zbus::Str::from(mode.name()).into(),
+            Value::Policy(policy) => zbus::Str::from(policy_name(policy)).into(),
         }
     }
 }
@@ -246,11 +310,36 @@ mod tests {
                 Value::Number(number) => Value::Number(number + 1),
                 Value::Flag(flag) => Value::Flag(!flag),
                 Value::Mode(_) => Value::Mode(Mode::Fifo),
+                Value::Policy(PolicyId(id)) => Value::Policy(PolicyId(id + 1)),
             };
             setting.set(&mut settings, other);
             assert_eq!(setting.get(settings), other, "{}", setting.key);
             assert_eq!(find(setting.key).unwrap().key, setting.key);
         }
+    }
+
+    #[test]
+    fn settings_are_those_of_the_model_with_its_defaults() {
+        assert!(ALL.iter().map(|setting| setting.key).eq(model::all().map(|facts| facts.key)));
+        macro_rules! defaults {
+            (scheduler $scheduler:tt service { $($heading:literal { $(
+                $key:ident: $type:ty = $default:expr, $values:ident $(($low:literal, $high:literal))?, $right:ident, $text:literal;
+            )+ })+ }) => {
+                $($({
+                    let mut settings = Settings::default();
+                    let place: &mut $type = &mut $default;
+                    let expected = Place::from(place);
+                    let real = (find(stringify!($key)).unwrap().place)(&mut settings);
+                    match (expected, real) {
+                        (Place::Number(some), Place::Number(other)) => assert_eq!(some, other),
+                        (Place::Flag(some), Place::Flag(other)) => assert_eq!(some, other),
+                        (Place::Mode(some), Place::Mode(other)) => assert_eq!(some, other),
+                        _ => panic!("{} is of another type", stringify!($key)),
+                    }
+                })+)+
+            };
+        }
+        scherzo_model::for_each_setting!(defaults);
     }
 
     #[test]

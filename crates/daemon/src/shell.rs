@@ -345,7 +345,7 @@ impl<E: Engine> Shell<E> {
         match action {
             Action::WatchBoot(watch) => complain("note how this boot goes", self.store.watch_boot(watch)),
             Action::NoteSettings => {
-                let takes_all = !self.config.settings.tunables.fixed.partial;
+                let takes_all = !self.config.settings.tunables.partial;
                 complain("note the settings to restore", self.store.note_settings(takes_all));
             }
             Action::RestoreSettings => complain("restore settings", self.store.restore_settings()),

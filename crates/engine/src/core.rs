@@ -127,7 +127,7 @@ impl<P: Policy> Core<P> {
         let word = ControlWord {
             mode: settings.mode,
             preemption: settings.preemption,
-            placement: settings.placement,
+            placement: settings.into(),
             order: wire_order(self.policy.order()),
             generation: generation.wrapping_add(1),
         };

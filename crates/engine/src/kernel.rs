@@ -163,8 +163,8 @@ impl<'obj> Loaded<'obj> {
     pub fn write_limits(&self, settings: &LoadSettings) {
         let page = self.pages.control();
         publish_limits(page, settings);
-        let LoadSettings { mode, preemption, placement, .. } = *settings;
-        let word = ControlWord { mode, preemption, placement, ..ControlWord::default() };
+        let LoadSettings { mode, preemption, .. } = *settings;
+        let word = ControlWord { mode, preemption, placement: settings.into(), ..ControlWord::default() };
         page.word.store(word.pack(), Relaxed);
     }
 
@@ -357,18 +357,18 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
 /// What the kernel reads once, when the scheduler is registered.
 fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> Result<()> {
     let ops = open.struct_ops.scherzo_ops_mut();
-    ops.timeout_ms = settings.fixed.watchdog_s * 1_000;
-    if settings.fixed.partial {
+    ops.timeout_ms = settings.watchdog_s * 1_000;
+    if settings.partial {
         ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
     }
-    if settings.fixed.per_node_idle {
+    if settings.per_node_idle {
         let flag = *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE;
         ensure!(flag != 0, "this kernel cannot track idle CPUs per NUMA node: turn per_node_idle off");
         ops.flags |= flag;
     }
     let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
-    rodata.per_node_idle = settings.fixed.per_node_idle;
-    rodata.partial = settings.fixed.partial;
+    rodata.per_node_idle = settings.per_node_idle;
+    rodata.partial = settings.partial;
     Ok(())
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use scherzo_policy::{FifoPolicy, Limits, Policy, Scherzo};
+use scherzo_policy::{Construction, Limits, Policy, PolicyVisitor, with_policy};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
-use scherzo_wire::message::{ExitKind, FailKind, Fixed, LoadSettings, ToDaemon, ToEngine};
+use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
 use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded, Room};
@@ -68,7 +68,7 @@ fn failed(LoadError { kind, cause }: &LoadError) -> ToDaemon {
 /// What can be done of loading while another engine schedules: nothing here is seen outside this process.
 struct Spare<'obj> {
     loaded: Loaded<'obj>,
-    fixed: Fixed,
+    settings: LoadSettings,
 }
 
 impl<'obj> Spare<'obj> {
@@ -77,7 +77,7 @@ impl<'obj> Spare<'obj> {
         privileges::keep_loading()?;
         let loaded = Loaded::new(room, settings)?;
         memory::trim();
-        Ok(Self { loaded, fixed: settings.fixed })
+        Ok(Self { loaded, settings: *settings })
     }
 }
 
@@ -102,7 +102,7 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>)
     kernel::check_kernel()?;
     let signals = signal::block_and_open().context("cannot take over signals")?;
     let _compaction = CompactionOff::new()?;
-    if let Some(mut spare) = spare.filter(|spare| spare.fixed == settings.fixed) {
+    if let Some(mut spare) = spare.filter(|spare| !spare.settings.must_reload_for(settings)) {
         spare.loaded.write_limits(settings);
         if let Some(end) = session.attach(&signals, &mut spare.loaded)? {
             return Ok(end);
@@ -126,18 +126,36 @@ struct Session<'a> {
     settings: &'a LoadSettings,
 }
 
+/// An attempt to attach, by whichever policy.
+struct Attempt<'a, 'obj> {
+    session: &'a Session<'a>,
+    signals: &'a OwnedFd,
+    loaded: &'a mut Loaded<'obj>,
+}
+
+impl PolicyVisitor for Attempt<'_, '_> {
+    type Output = Result<Option<End>, LoadError>;
+
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Output {
+        self.session.attach_with(self.signals, self.loaded, policy)
+    }
+}
+
 impl Session<'_> {
     /// Schedules until the end, by the policy that is asked for. `None` if the kernel refused because CPUs came or went since
     /// this was loaded.
     fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<End>, LoadError> {
-        let own = policy_settings(self.settings);
-        if self.settings.fixed.minimal_policy {
-            self.attach_with(signals, loaded, FifoPolicy::new(NR_SLOTS, own))
-        } else {
-            let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-            let policy = Scherzo::new(limits, own, loaded.nr_cpus());
-            self.attach_with(signals, loaded, policy)
-        }
+        let construction = Construction {
+            limits: Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY },
+            settings: policy_settings(self.settings),
+            nr_cpus: loaded.nr_cpus(),
+        };
+        let id = self.settings.policy.0.into();
+        let attempt = Attempt { session: self, signals, loaded };
+        with_policy(id, construction, attempt).unwrap_or_else(|| {
+            let cause = anyhow!("there is no policy {id}: install service and engine together");
+            Err(LoadError { kind: FailKind::Other, cause })
+        })
     }
 
     /// All that allocates comes before attaching.

@@ -1,20 +1,24 @@
-//! Each fact once: what modes, classes and statistics there are, and what each is called, counted in and described as.
+//! Each fact once: what modes, classes, settings and statistics there are, and what each is called, counted in and described as.
 //!
-//! Rust code reads these tables or expands them ([`for_each_statistic`]); what cannot, because it is C, JavaScript or a
+//! Rust code reads these tables or expands them ([`for_each_statistic`], [`for_each_setting`]); what cannot, because it is C, JavaScript or a
 //! document, is generated from them by `cargo xtask codegen`. The generated files are committed, and a test compares
 //! them.
 //!
-//! Architecture invariants: this crate depends on nothing, allocates nothing and has no `unsafe`.
+//! Architecture invariants: this crate depends on nothing and has no `unsafe`.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod class;
 mod mode;
+pub mod settings;
 pub mod statistics;
 
 pub use class::Class;
 pub use mode::Mode;
+pub use settings::{LoadSettings, PolicyId};
 pub use statistics::Counter;
 
 /// Layout version of everything that BPF, engine and daemon share; both ends of every boundary must agree.

@@ -30,6 +30,9 @@ pub mod slice;
 pub mod time;
 mod underuse;
 
+#[cfg(test)]
+mod conformance;
+
 pub use decision::{Class, Decision, Order, Target, Verdict};
 pub use facts::{BadRecord, Load, TaskFacts, TaskFlags};
 pub use fifo::FifoPolicy;
@@ -37,3 +40,46 @@ pub use framework::{Limits, Policy, Totals};
 pub use ids::{CpuId, Generation, Pid, SlotId};
 pub use scherzo::Scherzo;
 pub use settings::{Mode, Settings};
+
+/// What every policy is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Construction {
+    /// Sizes that stay.
+    pub limits: Limits,
+    /// What the policy goes by at first.
+    pub settings: Settings,
+    /// CPUs online.
+    pub nr_cpus: u32,
+}
+
+/// Something to do with a policy whose type is known only once its name has been looked up.
+pub trait PolicyVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Output;
+}
+
+macro_rules! policies {
+    ($($name:literal => $new:expr;)+) => {
+        /// The names of all policies, for the setting `policy`; the first is the default.
+        pub const POLICIES: &[&str] = &[$($name),+];
+
+        /// Makes the policy at that place of [`POLICIES`] and hands it to the visitor; `None` if there is none.
+        pub fn with_policy<V: PolicyVisitor>(id: usize, with: Construction, visitor: V) -> Option<V::Output> {
+            match *POLICIES.get(id)? {
+                $($name => {
+                    let new: fn(Construction) -> _ = $new;
+                    Some(visitor.visit(new(with)))
+                })+
+                _ => None,
+            }
+        }
+    };
+}
+
+policies! {
+    "scherzo" => |with| Scherzo::new(with.limits, with.settings, with.nr_cpus);
+    "fifo" => |with| FifoPolicy::new(with.limits.nr_slots, with.settings);
+}

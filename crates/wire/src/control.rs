@@ -1,5 +1,6 @@
 //! The control word: how the loaded scheduler is told to behave differently, in one aligned store.
 
+use scherzo_model::LoadSettings;
 pub use scherzo_model::Mode;
 
 /// Which queues new work enters.
@@ -30,6 +31,13 @@ pub struct Placement {
 impl Default for Placement {
     fn default() -> Self {
         Self { full_user: false, builtin_idle: true, whole_cores: true, numa_local: true }
+    }
+}
+
+impl From<&LoadSettings> for Placement {
+    fn from(settings: &LoadSettings) -> Self {
+        let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, .. } = *settings;
+        Self { full_user, builtin_idle, whole_cores, numa_local }
     }
 }
 

@@ -20,159 +20,21 @@
 //! for that answer. End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation:
 //! both ends are ours, so it means a mismatch of versions.
 
-use crate::control::{Mode, Placement};
-
 /// Size of every packet.
 pub const MESSAGE_BYTES: usize = 1024;
 /// First word of every packet: "SCZO".
 const MAGIC: u32 = 0x4f5a_4353;
 /// Longest text in a packet, in bytes; longer text is cut at a character boundary.
 pub const TEXT_BYTES: usize = MESSAGE_BYTES - HEADER_BYTES;
-const NR_ARGS: usize = 8;
+const NR_ARGS: usize = 24;
+const _: () = assert!(LoadSettings::NR_WORDS <= NR_ARGS, "every setting has a word");
 const HEADER_BYTES: usize = 16 + 8 * NR_ARGS;
 
-/// How the scheduler is loaded. Every field has been validated by the daemon and is checked again by the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadSettings {
-    /// Mode to start in.
-    pub mode: Mode,
-    /// Preemption on or off.
-    pub preemption: bool,
-    /// Slice of an uncontended task, 250..=20000 µs.
-    pub base_slice_us: u32,
-    /// Shortest slice, 100..=`base_slice_us` µs.
-    pub min_slice_us: u32,
-    /// Longest a batch task waits behind interactive ones, 5..=1000 ms.
-    pub starvation_ms: u32,
-    /// How much earlier an interactive task is taken than its virtual runtime says, 0..=1000 ms; 0 leaves plain virtual
-    /// runtime.
-    pub slice_boost_ms: u32,
-    /// `interactive` turns itself into arrival order while the machine is under-used.
-    pub auto_fifo: bool,
-    /// How CPUs are found, and by whom.
-    pub placement: Placement,
-    /// What cannot change while loaded.
-    pub fixed: Fixed,
-}
+/// How the scheduler is loaded. The daemon has validated it, and the engine does so again.
+pub use scherzo_model::LoadSettings;
 
-/// What the kernel reads once, at load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixed {
-    /// Only tasks that chose `SCHED_EXT` are scheduled.
-    pub partial: bool,
-    /// Idle CPUs are tracked per NUMA node.
-    pub per_node_idle: bool,
-    /// The kernel's own watchdog ends the scheduler when a task waits so long, 1..=30 s.
-    pub watchdog_s: u32,
-    /// User space follows the least policy there can be, arrival order, instead of Scherzo's: for studying the rest.
-    pub minimal_policy: bool,
-}
-
-impl Default for Fixed {
-    fn default() -> Self {
-        Self { partial: false, per_node_idle: false, watchdog_s: 30, minimal_policy: false }
-    }
-}
-
-impl Default for LoadSettings {
-    fn default() -> Self {
-        Self {
-            mode: Mode::Interactive,
-            preemption: true,
-            base_slice_us: 5_000,
-            min_slice_us: 250,
-            starvation_ms: 100,
-            slice_boost_ms: 20,
-            auto_fifo: true,
-            placement: Placement::default(),
-            fixed: Fixed::default(),
-        }
-    }
-}
-
-impl LoadSettings {
-    /// Names the first setting out of range, with the range.
-    pub fn validate(&self) -> Result<(), String> {
-        let check = |name: &str, value: u32, low: u32, high: u32| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(format!("{name} is {value}, allowed is {low} to {high}"))
-            }
-        };
-        check("base_slice_us", self.base_slice_us, 250, 20_000)?;
-        check("min_slice_us", self.min_slice_us, 100, self.base_slice_us)?;
-        check("starvation_ms", self.starvation_ms, 5, 1_000)?;
-        check("slice_boost_ms", self.slice_boost_ms, 0, 1_000)?;
-        check("watchdog_s", self.fixed.watchdog_s, 1, 30)?;
-        let Placement { full_user, builtin_idle, whole_cores, numa_local } = self.placement;
-        if full_user && builtin_idle {
-            Err("full_user = true needs builtin_idle = false: the built-in selection decides in the kernel".to_owned())
-        } else if builtin_idle && !whole_cores {
-            Err("whole_cores = false needs builtin_idle = false: the built-in selection always prefers them".to_owned())
-        } else if builtin_idle && !numa_local {
-            Err("numa_local = false needs builtin_idle = false: the built-in selection always looks near first"
-                .to_owned())
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Whether the kernel fixed something at load that these settings want otherwise.
-    #[must_use]
-    pub fn must_reload_for(&self, wanted: &Self) -> bool {
-        self.fixed != wanted.fixed
-    }
-
-    fn encode(&self) -> [u64; NR_ARGS] {
-        let flags = [
-            self.preemption,
-            self.auto_fifo,
-            self.placement.full_user,
-            self.placement.builtin_idle,
-            self.placement.whole_cores,
-            self.placement.numa_local,
-            self.fixed.partial,
-            self.fixed.per_node_idle,
-            self.fixed.minimal_policy,
-        ];
-        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        [
-            self.mode as u64,
-            flags,
-            self.base_slice_us.into(),
-            self.min_slice_us.into(),
-            self.starvation_ms.into(),
-            self.slice_boost_ms.into(),
-            self.fixed.watchdog_s.into(),
-            0,
-        ]
-    }
-
-    fn decode(args: &[u64; NR_ARGS]) -> Result<Self, BadMessage> {
-        let flag = |bit: u32| args[1] >> bit & 1 != 0;
-        Ok(Self {
-            mode: mode_arg(args[0])?,
-            preemption: flag(0),
-            auto_fifo: flag(1),
-            placement: Placement {
-                full_user: flag(2),
-                builtin_idle: flag(3),
-                whole_cores: flag(4),
-                numa_local: flag(5),
-            },
-            base_slice_us: narrow(args[2])?,
-            min_slice_us: narrow(args[3])?,
-            starvation_ms: narrow(args[4])?,
-            slice_boost_ms: narrow(args[5])?,
-            fixed: Fixed {
-                partial: flag(6),
-                per_node_idle: flag(7),
-                watchdog_s: narrow(args[6])?,
-                minimal_policy: flag(8),
-            },
-        })
-    }
+fn settings_arg(args: &[u64; NR_ARGS]) -> Result<LoadSettings, BadMessage> {
+    LoadSettings::from_words(args).ok_or(BadMessage("a setting makes no sense"))
 }
 
 /// Why loading failed, as a stable number; the text says more.
@@ -328,10 +190,6 @@ fn decode(packet: &[u8]) -> Result<(Fields, &str), BadMessage> {
     Ok((Fields { kind: word(4), seq: word(8), args }, text))
 }
 
-fn mode_arg(arg: u64) -> Result<Mode, BadMessage> {
-    u8::try_from(arg).ok().and_then(Mode::from_wire).ok_or(BadMessage("unknown mode"))
-}
-
 fn narrow(arg: u64) -> Result<u32, BadMessage> {
     u32::try_from(arg).map_err(|_| BadMessage("number out of range"))
 }
@@ -341,11 +199,11 @@ impl ToEngine {
     #[must_use]
     pub fn encode(&self) -> Message {
         match *self {
-            Self::Load(settings) => encode(1, 0, &settings.encode(), ""),
-            Self::Apply { seq, settings } => encode(2, seq, &settings.encode(), ""),
+            Self::Load(settings) => encode(1, 0, &settings.to_words(), ""),
+            Self::Apply { seq, settings } => encode(2, seq, &settings.to_words(), ""),
             Self::Refresh { seq } => encode(3, seq, &[], ""),
             Self::Unload => encode(4, 0, &[], ""),
-            Self::Prepare(settings) => encode(5, 0, &settings.encode(), ""),
+            Self::Prepare(settings) => encode(5, 0, &settings.to_words(), ""),
         }
     }
 
@@ -353,11 +211,11 @@ impl ToEngine {
     pub fn decode(packet: &[u8]) -> Result<Self, BadMessage> {
         let (Fields { kind, seq, args }, _) = decode(packet)?;
         Ok(match kind {
-            1 => Self::Load(LoadSettings::decode(&args)?),
-            2 => Self::Apply { seq, settings: LoadSettings::decode(&args)? },
+            1 => Self::Load(settings_arg(&args)?),
+            2 => Self::Apply { seq, settings: settings_arg(&args)? },
             3 => Self::Refresh { seq },
             4 => Self::Unload,
-            5 => Self::Prepare(LoadSettings::decode(&args)?),
+            5 => Self::Prepare(settings_arg(&args)?),
             _ => return Err(BadMessage("unknown kind")),
         })
     }
@@ -418,6 +276,7 @@ impl ToDaemon {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use scherzo_model::PolicyId;
 
     fn to_daemon() -> impl Strategy<Value = ToDaemon> {
         prop_oneof![
@@ -445,9 +304,9 @@ mod tests {
         }
 
         #[test]
-        fn requests_survive(seq: u32, mode in 0u8..3, flags in 0u64..512, numbers: [u32; 5]) {
-            let [base, min, starvation, boost, watchdog] = numbers.map(u64::from);
-            let settings = LoadSettings::decode(&[mode.into(), flags, base, min, starvation, boost, watchdog, 0]).unwrap();
+        fn requests_survive(seq: u32, preemption: bool, base_slice_us: u32, policy: u8) {
+            let policy = PolicyId(policy);
+            let settings = LoadSettings { preemption, base_slice_us, policy, ..LoadSettings::default() };
             for request in [
                 ToEngine::Prepare(settings),
                 ToEngine::Load(settings),
@@ -466,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn noise_behind_a_header_never_panics(kind in 0u32..110, seq: u32, args: [u64; 8], len: u32) {
+        fn noise_behind_a_header_never_panics(kind in 0u32..110, seq: u32, args: [u64; NR_ARGS], len: u32) {
             let mut packet = encode(kind, seq, &args, "");
             packet[12..16].copy_from_slice(&len.to_le_bytes());
             let _ = ToEngine::decode(&packet);
@@ -480,34 +339,5 @@ mod tests {
         let packet = ToDaemon::Failed { kind: FailKind::Other, text }.encode();
         let Ok(ToDaemon::Failed { text, .. }) = ToDaemon::decode(&packet) else { panic!("decodes") };
         assert!(text.len() <= TEXT_BYTES && text.chars().all(|c| c == 'é'));
-    }
-
-    #[test]
-    fn settings_out_of_range_are_named() {
-        let bad = LoadSettings { min_slice_us: 9_000, ..LoadSettings::default() };
-        assert_eq!(bad.validate().unwrap_err(), "min_slice_us is 9000, allowed is 100 to 5000");
-        assert_eq!(LoadSettings::default().validate(), Ok(()));
-        let bad = LoadSettings { fixed: Fixed { watchdog_s: 31, ..Fixed::default() }, ..LoadSettings::default() };
-        assert_eq!(bad.validate().unwrap_err(), "watchdog_s is 31, allowed is 1 to 30");
-    }
-
-    #[test]
-    fn placements_that_contradict_themselves_are_named() {
-        let with = |placement| LoadSettings { placement, ..LoadSettings::default() }.validate();
-        let builtin = Placement::default();
-        assert!(with(Placement { full_user: true, ..builtin }).unwrap_err().starts_with("full_user"));
-        assert!(with(Placement { whole_cores: false, ..builtin }).unwrap_err().starts_with("whole_cores"));
-        assert!(with(Placement { numa_local: false, ..builtin }).unwrap_err().starts_with("numa_local"));
-        let own = Placement { full_user: true, builtin_idle: false, whole_cores: false, numa_local: false };
-        assert_eq!(with(own), Ok(()));
-    }
-
-    #[test]
-    fn only_what_the_kernel_fixes_needs_a_reload() {
-        let loaded = LoadSettings::default();
-        let live = LoadSettings { base_slice_us: 1_000, slice_boost_ms: 0, auto_fifo: false, ..loaded };
-        assert!(!loaded.must_reload_for(&live));
-        let fixed = Fixed { partial: true, ..loaded.fixed };
-        assert!(loaded.must_reload_for(&LoadSettings { fixed, ..loaded }));
     }
 }

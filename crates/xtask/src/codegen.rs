@@ -2,6 +2,7 @@
 //! Documents are brought up to date with them, see [`docs`].
 
 mod header;
+mod settings;
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +43,7 @@ pub(crate) fn check(checkout: &Path) -> Result<()> {
 
 /// Each generated file with the text that it should have.
 fn files() -> Vec<(&'static str, String)> {
-    vec![("crates/wire/include/scherzo_model.h", header::text())]
+    vec![("crates/wire/include/scherzo_model.h", header::text()), ("data/scherzo.toml", settings::text())]
 }
 
 /// Words in lines of at most `width` characters.

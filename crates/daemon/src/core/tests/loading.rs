@@ -172,7 +172,7 @@ fn settings_change_in_place_but_for_what_the_kernel_fixes_at_load() {
     assert_ne!(world.state.next_seq, seq, "the engine was told");
     assert_eq!(world.process.as_ref().unwrap().run, Run(1));
     let mut settings = world.settings;
-    settings.tunables.fixed.partial = true;
+    settings.tunables.partial = true;
     world.configure(settings);
     world.calm_down();
     assert_eq!(world.state.view().state, Shown::Running);

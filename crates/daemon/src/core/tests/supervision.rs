@@ -84,7 +84,7 @@ fn settings_that_cannot_even_be_loaded_are_taken_back() {
     let mut world = running();
     let good = world.settings;
     let mut settings = good;
-    settings.tunables.fixed.partial = true;
+    settings.tunables.partial = true;
     world.configure(settings);
     world.engine_acts();
     world.wait(SECOND / 10);

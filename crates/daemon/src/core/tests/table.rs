@@ -49,7 +49,7 @@ const EVENTS: &[Step] = &[
     }),
     ("what the kernel fixes at load is set", |state| {
         let mut settings = state.settings;
-        settings.tunables.fixed.partial ^= true;
+        settings.tunables.partial ^= true;
         Event::Settings { settings, by: None }
     }),
     HELLO,
