@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::scenario::{Group, Kind};
 use crate::solver::{Demand, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
-use crate::task::weight_of_nice;
+use crate::task::{State, weight_of_nice};
 use crate::work::Work;
 
 /// Of one group.
@@ -21,6 +21,8 @@ pub struct GroupReport {
     pub share: u64,
     /// What it should have got by its weight and its wants.
     pub fair_share: u64,
+    /// What the task of it got that got least, and the one that got most, in thousandths of one CPU.
+    pub task_share: (u64, u64),
     /// From wake-up until it ran: half, 99 of 100, 999 of 1000, all.
     pub latency_ns: [u64; 4],
     /// From when work was due until it was done: the same.
@@ -71,6 +73,7 @@ impl Report {
                 name: group.name.clone(),
                 share: measured.ran_ns * 1000 / capacity_ns,
                 fair_share: fair[index] * 1000 / (WHOLE_CPU * nr_cpus as u64),
+                task_share: task_share(machine, index, duration_ns.max(1)),
                 latency_ns: percentiles(&measured.latencies_ns),
                 response_ns: percentiles(&measured.responses_ns),
                 nr_missed: nr_missed(group, measured),
@@ -97,6 +100,12 @@ impl Report {
     pub fn group(&self, name: &str) -> Option<&GroupReport> {
         self.groups.iter().find(|group| group.name == name)
     }
+}
+
+fn task_share(machine: &Machine, group: usize, duration_ns: u64) -> (u64, u64) {
+    let tasks = machine.tasks.iter().filter(|task| task.group == group && task.state != State::Dead);
+    let shares = tasks.map(|task| (task.ran_ns - task.ran_before_ns) * 1000 / duration_ns);
+    shares.fold((u64::MAX, 0), |(least, most), share| (least.min(share), most.max(share)))
 }
 
 fn percentiles(values: &[u64]) -> [u64; 4] {
@@ -137,7 +146,7 @@ fn counters(machine: &mut Machine) -> Vec<(&'static str, u64)> {
 }
 
 fn times([half, most, nearly_all, all]: [u64; 4]) -> String {
-    [half, most, nearly_all, all].map(|ns| format!("{:>9}", micros(ns))).join("")
+    [half, most, nearly_all, all].map(|ns| format!("{:>11}", micros(ns))).join("")
 }
 
 fn micros(ns: u64) -> String {
@@ -152,16 +161,16 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:16} {:>6} {:>6}  {:>36}  {:>36} {:>10}",
+            "{:16} {:>6} {:>6}  {:>44}  {:>44} {:>11}",
             "group", "share", "fair", "wake-up to run (us)", "due to done (us)", "gap (us)"
         )?;
-        let columns = ["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>9}")).join("");
+        let columns = ["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>11}")).join("");
         writeln!(f, "{:16} {:>6} {:>6}  {columns}  {columns}", "", "%", "%")?;
         for group in &self.groups {
             write!(f, "{:16} {:>6} {:>6}  ", group.name, percent(group.share), percent(group.fair_share))?;
             write!(
                 f,
-                "{}  {} {:>10}",
+                "{}  {} {:>11}",
                 times(group.latency_ns),
                 times(group.response_ns),
                 micros(group.longest_gap_ns)

@@ -274,6 +274,9 @@ impl<'a> Run<'a> {
     fn restart_measuring(&mut self) {
         self.charge_all();
         self.machine.stats.restart();
+        for task in &mut self.machine.tasks {
+            task.ran_before_ns = task.ran_ns;
+        }
     }
 
     /// Who waits at the end counts as well.

@@ -107,6 +107,8 @@ pub struct Task {
     pub remaining_ns: u64,
     /// CPU time so far.
     pub ran_ns: u64,
+    /// CPU time when measuring began.
+    pub ran_before_ns: u64,
     /// Runnable and not running since then.
     pub waits_since: Option<u64>,
     /// It was woken, and has not run since.
@@ -186,6 +188,7 @@ impl Task {
             nr_reenqueued: 0,
             remaining_ns: 0,
             ran_ns: 0,
+            ran_before_ns: 0,
             waits_since: None,
             woken: false,
             last_cpu: None,

@@ -45,6 +45,8 @@ fn hogs_spread_over_two_caches() {
     let report = outcome("two-caches");
     all_rules_hold(&report);
     assert!(is_fair(&report, "many", 10), "{report}");
+    let spread = |group: &scherzo_sim::GroupReport| group.task_share.1 - group.task_share.0;
+    assert!(report.groups.iter().all(|group| spread(group) < 50), "{report}");
 }
 
 #[test]
@@ -112,6 +114,13 @@ fn known_fault_reenqueueing_has_no_bound() {
     let report = outcome("realtime-ping-pong");
     let ended = report.violations.iter().any(|violation| violation.what.contains("reenqueue limit"));
     known_fault("re-enqueueing", !ended, &report);
+}
+
+#[test]
+fn known_fault_thousands_of_hogs_are_taken_for_a_stall() {
+    let report = outcome("thousands");
+    let ended = report.violations.iter().any(|violation| violation.what.contains("stall:"));
+    known_fault("thousands of hogs", !ended, &report);
 }
 
 #[test]
