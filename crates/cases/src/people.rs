@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::agreement::{ensure_agreement, service_report};
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{MOMENT, call, call_command, ensure_loaded, ensure_refused, ensure_undisturbed};
-use scherzo_rig::shell::{Output, Shell};
+use scherzo_rig::shell::{CommandOutput, Shell};
 
 /// Time limit for requests that polkit decides.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ pub(super) fn hold_of_a_killed_program(guest: &mut Guest) -> Result<()> {
 }
 
 /// Runs a command in an active session on the first console, set up as by a login.
-pub(super) fn in_active_session(guest: &mut Guest, command: &str) -> Result<Output> {
+pub(super) fn in_active_session(guest: &mut Guest, command: &str) -> Result<CommandOutput> {
     let output = "/run/active-session";
     guest.check(&format!("rm -f {output}"), MOMENT)?;
     let session = format!(

@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 use crate::monitor::{self, Monitor};
 use crate::protocol::Frame;
-use crate::qemu::{self, Accel, Boot, Machine, Time};
+use crate::qemu::{self, Accel, BootFiles, Machine, Time};
 use crate::roots::{Root, tail};
-use crate::shell::{Output, Shell};
+use crate::shell::{CommandOutput, Shell};
 
 /// Lines of the console that accompany an error.
 const CONSOLE_TAIL_LINES: usize = 40;
@@ -37,7 +37,7 @@ pub struct Job {
     id: u32,
     command: String,
     events: Receiver<Frame>,
-    output: Output,
+    output: CommandOutput,
 }
 
 /// The channel that receives the frames of each job; `None` once the guest has ended.
@@ -56,7 +56,7 @@ pub struct Guest {
 
 impl Guest {
     /// Boots and waits until systemd says that start-up is over.
-    pub fn boot(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot) -> Result<Self> {
+    pub fn boot(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFiles) -> Result<Self> {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
@@ -118,11 +118,11 @@ impl Guest {
         self.next_job += 1;
         let events = subscribe(&self.waiting, id)?;
         self.send(&Frame::Spawn(id, command.to_owned()))?;
-        Ok(Job { id, command: command.to_owned(), events, output: Output::default() })
+        Ok(Job { id, command: command.to_owned(), events, output: CommandOutput::default() })
     }
 
     /// What a job has printed and how it ended, if it has by now.
-    pub fn ended(&mut self, job: &mut Job) -> Option<Output> {
+    pub fn ended(&mut self, job: &mut Job) -> Option<CommandOutput> {
         while let Ok(frame) = job.events.try_recv() {
             if let Some(output) = job.note(frame) {
                 self.forget(job.id);
@@ -133,7 +133,7 @@ impl Guest {
     }
 
     /// Waits for a job's end, showing each piece of output to `watch` as it comes.
-    pub fn wait(&mut self, mut job: Job, limit: Duration, mut watch: impl FnMut(&Frame)) -> Result<Output> {
+    pub fn wait(&mut self, mut job: Job, limit: Duration, mut watch: impl FnMut(&Frame)) -> Result<CommandOutput> {
         let limit = limit * self.patience;
         let deadline = Instant::now() + limit;
         loop {
@@ -195,7 +195,7 @@ impl Guest {
 }
 
 impl Shell for Guest {
-    fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
+    fn run(&mut self, command: &str, limit: Duration) -> Result<CommandOutput> {
         let job = self.spawn(command)?;
         self.wait(job, limit, |_| {})
     }
@@ -215,7 +215,7 @@ impl Drop for Guest {
 
 impl Job {
     /// Adds a frame to the output; the last one completes it.
-    fn note(&mut self, frame: Frame) -> Option<Output> {
+    fn note(&mut self, frame: Frame) -> Option<CommandOutput> {
         match frame {
             Frame::Stdout(_, bytes) => self.output.stdout.push_str(&String::from_utf8_lossy(&bytes)),
             Frame::Stderr(_, bytes) => self.output.stderr.push_str(&String::from_utf8_lossy(&bytes)),

@@ -75,7 +75,7 @@ impl Default for Machine {
 
 /// What the machine boots, as paths of the host.
 #[derive(Debug, Clone)]
-pub struct Boot {
+pub struct BootFiles {
     /// The kernel image.
     pub kernel: PathBuf,
     /// The initramfs.
@@ -101,7 +101,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(8);
 /// Starts QEMU inside the build root. It ends with the calling thread at the latest.
 ///
 /// `run_dir` receives the console log and the agent's socket, and holds QEMU's temporary files.
-pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &Boot, run_dir: &Path) -> Result<Child> {
+pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFiles, run_dir: &Path) -> Result<Child> {
     let mut binds = vec![Bind::new(run_dir, RUN_DIR)];
     let mut inside = |host: &Path, name: &str| -> Result<PathBuf> {
         let dir = PathBuf::from("/mnt").join(name);
@@ -175,7 +175,7 @@ fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
 }
 
 /// KVM if a tiny guest really boots on it, else software emulation. Decided once per boot of the host.
-pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &Boot) -> Result<Accel> {
+pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &BootFiles) -> Result<Accel> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let note = cache.path("accel");
     let _lock = cache.lock("accel")?;
@@ -188,7 +188,7 @@ pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &Boot) -> Result<Acc
     Ok(accel)
 }
 
-fn probe(build_root: &Root, boot: &Boot) -> Result<Accel> {
+fn probe(build_root: &Root, boot: &BootFiles) -> Result<Accel> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         say(&format!("guests run in software emulation, which is slower: cannot open /dev/kvm: {error}"));
         return Ok(Accel::Tcg);
@@ -200,9 +200,9 @@ fn probe(build_root: &Root, boot: &Boot) -> Result<Accel> {
     Ok(Accel::Tcg)
 }
 
-fn boots_on_kvm(build_root: &Root, boot: &Boot) -> Result<bool> {
+fn boots_on_kvm(build_root: &Root, boot: &BootFiles) -> Result<bool> {
     let run_dir = tempfile::tempdir()?;
-    let tiny = Boot { disk: None, payload: None, ..boot.clone() };
+    let tiny = BootFiles { disk: None, payload: None, ..boot.clone() };
     let machine = Machine { nr_cpus: 1, memory_mib: 512, cmdline: PROBE_ARGUMENT.into(), ..Machine::default() };
     let mut qemu = start(build_root, Accel::Kvm, &machine, &tiny, run_dir.path())?;
     let deadline = Instant::now() + PROBE_LIMIT;

@@ -12,7 +12,7 @@ use crate::guest::Guest;
 use crate::image::{self, RigFiles};
 use crate::kernels::{self, Kernel, Role};
 use crate::progress::{say, step};
-use crate::qemu::{self, Accel, Boot, Machine};
+use crate::qemu::{self, Accel, BootFiles, Machine};
 use crate::roots::{self, Root, System};
 
 const AGENT: &str = "scherzo-guest-agent";
@@ -102,7 +102,7 @@ impl Rig {
     /// Boots a kernel with a payload disk.
     pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
         let accel = self.accel(kernel)?;
-        let boot = Boot { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
+        let boot = BootFiles { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
         let attempt = || step(&what, || Guest::boot(&self.build_root, accel, machine, &boot));
         // Emulated kernels sometimes hang before their first process, which is no fault of what is tested.
@@ -117,8 +117,8 @@ impl Rig {
         qemu::choose_accel(&self.cache, &self.build_root, &self.bare_boot(kernel)?)
     }
 
-    fn bare_boot(&self, kernel: &Kernel) -> Result<Boot> {
-        Ok(Boot {
+    fn bare_boot(&self, kernel: &Kernel) -> Result<BootFiles> {
+        Ok(BootFiles {
             kernel: kernel.image(&self.guest_root),
             initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
             disk: Some(self.disk.clone()),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::guest::{Guest, Job};
 use crate::image::AGENT_PATH;
-use crate::shell::{Output, Shell};
+use crate::shell::{CommandOutput, Shell};
 
 /// The unit that runs the daemon.
 pub const UNIT: &str = "scherzod.service";
@@ -53,7 +53,7 @@ pub fn call_command(member: &str, arguments: &str) -> String {
 }
 
 /// Calls a member, whatever comes of it.
-pub fn try_call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<Output> {
+pub fn try_call(shell: &mut dyn Shell, member: &str, arguments: &str) -> Result<CommandOutput> {
     shell.run(&call_command(member, arguments), Duration::from_mins(1))
 }
 
@@ -223,7 +223,7 @@ pub fn journal(shell: &mut dyn Shell) -> String {
 }
 
 /// Fails unless an output is a failure that contains all of `parts`.
-pub fn ensure_refused(output: &Output, parts: &[&str]) -> Result<()> {
+pub fn ensure_refused(output: &CommandOutput, parts: &[&str]) -> Result<()> {
     let text = format!("{}{}", output.stdout, output.stderr);
     ensure!(output.status != 0, "accepted: {text}");
     match parts.iter().find(|part| !text.contains(*part)) {

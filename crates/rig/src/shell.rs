@@ -11,7 +11,7 @@ use crate::namespace::is_root;
 
 /// What a command printed and how it ended.
 #[derive(Debug, Clone, Default)]
-pub struct Output {
+pub struct CommandOutput {
     /// 0 for success; 128 + signal when a signal ended it.
     pub status: i32,
     /// Standard output.
@@ -23,7 +23,7 @@ pub struct Output {
 /// Runs shell commands as root.
 pub trait Shell {
     /// Runs a command to its end, whatever its status. `limit` is in seconds of real hardware.
-    fn run(&mut self, command: &str, limit: Duration) -> Result<Output>;
+    fn run(&mut self, command: &str, limit: Duration) -> Result<CommandOutput>;
 
     /// How many times slower than real hardware this system may be.
     fn patience(&self) -> u32;
@@ -41,14 +41,18 @@ pub trait Shell {
 pub struct Native;
 
 impl Shell for Native {
-    fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
+    fn run(&mut self, command: &str, limit: Duration) -> Result<CommandOutput> {
         let mut program = if is_root() { Command::new("env") } else { Command::new("sudo") };
         program.args(["sh", "-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = program.spawn().context("cannot start a shell")?;
         let stdout = collect(child.stdout.take());
         let stderr = collect(child.stderr.take());
         let status = wait(&mut child, limit).with_context(|| format!("`{command}`"))?;
-        Ok(Output { status, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
+        Ok(CommandOutput {
+            status,
+            stdout: stdout.join().unwrap_or_default(),
+            stderr: stderr.join().unwrap_or_default(),
+        })
     }
 
     fn patience(&self) -> u32 {
