@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::details::Details;
-use crate::types::{HistoryEvent, Mode, Reason, RequestedMode};
+use crate::types::{HistoryEvent, Reason, RequestedMode};
 
 /// From English into the language of the person.
 pub type Translate = fn(&str) -> String;
@@ -41,9 +41,7 @@ pub const NO_POLKIT: &str =
 pub const fn mode_title(mode: RequestedMode) -> &'static str {
     match mode {
         RequestedMode::Auto => gettext_noop("Automatic"),
-        RequestedMode::Mode(Mode::Interactive) => gettext_noop("Interactive"),
-        RequestedMode::Mode(Mode::Fifo) => gettext_noop("First Come, First Served"),
-        RequestedMode::Mode(Mode::LowPower) => gettext_noop("Low Power"),
+        RequestedMode::Mode(mode) => mode.title(),
     }
 }
 
@@ -52,13 +50,7 @@ pub const fn mode_title(mode: RequestedMode) -> &'static str {
 pub const fn mode_summary(mode: RequestedMode) -> &'static str {
     match mode {
         RequestedMode::Auto => gettext_noop("Follows power, programs and your settings"),
-        RequestedMode::Mode(Mode::Interactive) => gettext_noop("What you use reacts first, whatever else runs"),
-        RequestedMode::Mode(Mode::Fifo) => {
-            gettext_noop("Tasks run in the order in which they come, with the least overhead")
-        }
-        RequestedMode::Mode(Mode::LowPower) => {
-            gettext_noop("Background work shares few processor cores, the others rest")
-        }
+        RequestedMode::Mode(mode) => mode.summary(),
     }
 }
 

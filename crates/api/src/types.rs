@@ -179,8 +179,15 @@ pub enum RequestedMode {
 
 impl RequestedMode {
     /// Every choice, the automatic first.
-    pub const ALL: [Self; 4] =
-        [Self::Auto, Self::Mode(Mode::Interactive), Self::Mode(Mode::Fifo), Self::Mode(Mode::LowPower)];
+    pub const ALL: [Self; Mode::ALL.len() + 1] = {
+        let mut all = [Self::Auto; Mode::ALL.len() + 1];
+        let mut at = 0;
+        while at < Mode::ALL.len() {
+            all[at + 1] = Self::Mode(Mode::ALL[at]);
+            at += 1;
+        }
+        all
+    };
 
     /// The stable string.
     #[must_use]

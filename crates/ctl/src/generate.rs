@@ -6,16 +6,19 @@ use std::path::Path;
 
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
+use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 
 use crate::cli::Options;
 use crate::failure::{FAILURE, Failure};
 
 /// For fish only values of options are generated.
-const FISH_POSITIONALS: &str = "\
-complete -c scherzoctl -n '__fish_scherzoctl_using_subcommand mode' -f -a 'auto interactive fifo low-power'
-complete -c scherzoctl -n '__fish_scherzoctl_using_subcommand preemption' -f -a 'on off'
-";
+fn fish_positionals() -> String {
+    let complete = |command: &str, values: &str| {
+        format!("complete -c scherzoctl -n '__fish_scherzoctl_using_subcommand {command}' -f -a '{values}'\n")
+    };
+    complete("mode", &RequestedMode::ALL.map(RequestedMode::name).join(" ")) + &complete("preemption", "on off")
+}
 
 /// Writes all of them into a directory.
 pub(crate) fn write(directory: &Path) -> Result<(), Failure> {
@@ -35,7 +38,7 @@ fn try_write(directory: &Path) -> io::Result<()> {
     for shell in Shell::value_variants() {
         let file = clap_complete::generate_to(*shell, &mut Options::command(), "scherzoctl", directory)?;
         if *shell == Shell::Fish {
-            fs::OpenOptions::new().append(true).open(file)?.write_all(FISH_POSITIONALS.as_bytes())?;
+            fs::OpenOptions::new().append(true).open(file)?.write_all(fish_positionals().as_bytes())?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod interface;
 mod licences;
+mod modes;
 mod settings;
 mod statistics;
 
@@ -52,11 +53,13 @@ pub(crate) fn check(checkout: &Path) -> Result<()> {
 /// Each generated page with the text that it should have.
 fn pages(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
     const SETTINGS: &str = "docs/configuration.md";
+    const MODES: &str = "docs/modes.md";
     const JSON: &str = "docs/json.md";
     let read = |path: &str| fs::read_to_string(checkout.join(path)).with_context(|| format!("cannot read {path}"));
     Ok(vec![
         ("docs/dbus.md", interface::page(&read("dbus/org.scherzo.Scheduler1.xml")?)?),
         (SETTINGS, between(&read(SETTINGS)?, &settings::tables(&read("data/scherzo.toml")?)?)?),
+        (MODES, between(&read(MODES)?, &modes::table())?),
         (JSON, between(&read(JSON)?, &statistics::json_table())?),
         ("docs/licences.md", licences::page(checkout)?),
     ])
