@@ -102,6 +102,12 @@ pub const fn template(reason: Reason) -> &'static str {
             "Real-time programs held the CPUs for so long that the kernel stepped in: {text}. Scherzo is back once a CPU is \
              free.",
         ),
+        Reason::ReenqueueLimit => gettext_noop(
+            "A task was put back too often without running, so the kernel ejected the scheduler: {text}. Please report it.",
+        ),
+        Reason::RescueOverload => gettext_noop(
+            "The kernel had to run too many tasks in the scheduler's place and ejected it: {text}. Please report it.",
+        ),
         Reason::LoadFailed => gettext_noop("The scheduler could not be loaded: {text}."),
         Reason::Permission => gettext_noop("The service lacks rights or limits: {text}."),
         Reason::Quarantined => gettext_noop(

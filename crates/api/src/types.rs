@@ -121,6 +121,10 @@ named! {
         Stall = "stall",
         /// Real-time programs held CPUs for so long that the kernel stepped in: `text`.
         RtStarvation = "rt-starvation",
+        /// A task was re-enqueued too often without running, and the kernel stepped in: `text`.
+        ReenqueueLimit = "reenqueue-limit",
+        /// The kernel had to run too many tasks in the scheduler's place, and ended it: `text`.
+        RescueOverload = "rescue-overload",
         /// Loading failed: `text`.
         LoadFailed = "load-failed",
         /// Rights or limits are missing: `text`.

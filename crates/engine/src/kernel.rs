@@ -242,12 +242,20 @@ impl<'obj> Loaded<'obj> {
             // Our own check leaves such time out of account, the kernel's do not.
             _ if (by_watchdog || by_rcu) && starved => ExitKind::RtStarvation,
             _ if by_watchdog || text.contains("stall:") => ExitKind::Stall,
+            kind if is_exit_kind(kind, "SCX_EXIT_ERROR_REENQ") => ExitKind::ReenqueueLimit,
+            kind if is_exit_kind(kind, "SCX_EXIT_ERROR_RESCUE") => ExitKind::RescueOverload,
             kind if kind >= scx_utils::ScxExitKind::Error as i32 => ExitKind::Error,
             kind if kind == scx_utils::ScxExitKind::Unreg as i32 => ExitKind::Unloaded,
             _ => ExitKind::Kernel,
         };
         Exit { kind, code, text }
     }
+}
+
+/// Whether the running kernel calls this kind of exit by that name. It numbers the kinds, and from 7.3 has some that the
+/// bindings do not know.
+fn is_exit_kind(kind: i32, name: &str) -> bool {
+    compat::read_enum("scx_exit_kind", name).is_ok_and(|value| i64::from(kind) == value.cast_signed())
 }
 
 /// How it ended.
@@ -374,7 +382,10 @@ fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> 
 
 /// From 6.19 waiting tasks can be put back from anywhere, and the callback for it is on its way out.
 fn choose_preemption_notice(open: &mut OpenBpfSkel<'_>) -> Result<()> {
-    let anywhere = compat::ksym_exists("scx_bpf_reenqueue_local___v2").unwrap_or(false);
+    // The second is of 6.19 and on its way out, the first of 7.1; the macro in BPF takes whichever is there.
+    let anywhere = ["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2"]
+        .iter()
+        .any(|name| compat::ksym_exists(name).unwrap_or(false));
     open.maps.rodata_data.as_mut().context("the object has no constants")?.reenqueue_anywhere = anywhere;
     if anywhere {
         open.struct_ops.scherzo_ops_mut().cpu_release = std::ptr::null_mut();

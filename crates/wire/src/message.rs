@@ -67,6 +67,10 @@ pub enum ExitKind {
     Stall = 4,
     /// The kernel's watchdog found a task that had waited too long, while a higher class held CPUs.
     RtStarvation = 5,
+    /// A task was re-enqueued too often without running (from Linux 7.3).
+    ReenqueueLimit = 6,
+    /// The kernel had to run too much in the scheduler's place (from Linux 7.3).
+    RescueOverload = 7,
 }
 
 /// Daemon → engine.
@@ -261,6 +265,8 @@ impl ToDaemon {
                     3 => ExitKind::Error,
                     4 => ExitKind::Stall,
                     5 => ExitKind::RtStarvation,
+                    6 => ExitKind::ReenqueueLimit,
+                    7 => ExitKind::RescueOverload,
                     _ => return Err(BadMessage("unknown exit")),
                 },
                 code: args[1] as i64,

@@ -295,6 +295,8 @@ fn exit_fault(kind: ExitKind, code: i64, text: String) -> Fault {
         ExitKind::Error => Reason::KernelError,
         ExitKind::Stall => Reason::Stall,
         ExitKind::RtStarvation => Reason::RtStarvation,
+        ExitKind::ReenqueueLimit => Reason::ReenqueueLimit,
+        ExitKind::RescueOverload => Reason::RescueOverload,
     };
     let mut fault = Fault::with_text(reason, text);
     fault.details.insert("code".to_owned(), code.into());

@@ -16,6 +16,24 @@ VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
 	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/*
+ * Whether the task has migration disabled for the moment. scx's is_migration_disabled() asks the kernel's configuration,
+ * without which nothing could be loaded where that cannot be read; the types tell the same. The prolog of this very program
+ * may have disabled migration of the current task once, which then says nothing about it: it does under CONFIG_PREEMPT_RCU,
+ * of which rcu_read_lock_nesting is a sign, and otherwise before 6.18, which scx measures when the scheduler is registered.
+ */
+static __always_inline bool may_not_migrate(const struct task_struct *p)
+{
+	bool by_prolog;
+
+	if (!bpf_core_field_exists(p->migration_disabled))
+		return false;
+	by_prolog = bpf_core_field_exists(p->rcu_read_lock_nesting) || __scx_prolog_disables_migration;
+	if (p->migration_disabled == 1 && by_prolog)
+		return bpf_get_current_task_btf() != p;
+	return p->migration_disabled;
+}
+
 /* Any idle CPU that the task may use, from the kernel's masks. */
 VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {

@@ -5,6 +5,8 @@
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H
 
+/* How far from now a key may lie. */
+#define KEY_REACH_NS (10000 * NSEC_PER_MSEC)
 /* Candidates looked at before the latest deadline among them is taken. */
 #define NR_CLAIM_SAMPLES 8
 
@@ -361,10 +363,22 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 	return 0;
 }
 
+/*
+ * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else there,
+ * and runs when the CPU is free.
+ */
+static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
+						     const struct scherzo_control *page, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), default_slice_ns(page), scx_bpf_now() - KEY_REACH_NS, enq_flags);
+	count(SCHERZO_CNT_REQUEUED);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
 /* How long a judgement on an interactive task may be acted on without asking again. */
 #define JUDGEMENT_LASTS_NS (250 * NSEC_PER_MSEC)
-/* How far from now a key may lie. */
-#define KEY_REACH_NS (10000 * NSEC_PER_MSEC)
 
 /*
  * The key of an interactive task that was woken now, as user space judged it a moment ago: the same distance from its
@@ -467,7 +481,7 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	s32 cpu;
 
 	/* Kernels up to 6.13 ask here about tasks that may not leave their CPU for a moment. */
-	if (!page || !tctx || is_migration_disabled(p))
+	if (!page || !tctx || may_not_migrate(p))
 		return false;
 	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);
 	if (cpu < 0 || !scx_bpf_test_and_clear_cpu_idle(cpu))

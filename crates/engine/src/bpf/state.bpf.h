@@ -162,6 +162,7 @@ struct cpu_ctx {
 	u8 turn_late;
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
+	u8 nr_reenqueued; /* times the local DSQ was emptied since one of our tasks last ran here, see empties_local_dsq() */
 	bool makes_room; /* who runs here does, for the engine or for a quicker task */
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
@@ -484,6 +485,7 @@ static u64 long_held_until_ns;
 static __always_inline void ours_left(struct cpu_ctx *cpuc, u64 now)
 {
 	WRITE_ONCE(cpuc->held_since_ns, now);
+	cpuc->nr_reenqueued = 0;
 }
 
 static __always_inline void ours_returned(struct cpu_ctx *cpuc, u64 now)
