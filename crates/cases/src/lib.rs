@@ -15,6 +15,7 @@ mod kills;
 mod latency;
 mod packages;
 mod people;
+mod ping_pong;
 mod power;
 mod readme;
 mod sharing;
@@ -36,6 +37,7 @@ const fn case(name: &'static str, run: fn(&mut scherzo_rig::guest::Guest) -> any
 const SCHEDULING: &[Case] = &[
     case("boot", basics::boot),
     case("load", basics::load),
+    case("load without a kernel configuration", basics::load_without_configuration),
     case("a confined service", hardening::unit),
     case("an engine without rights", hardening::engine),
     case("every mode under load", basics::every_mode_under_load),
@@ -119,6 +121,10 @@ const SOAK: &[Case] =
 
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
+/// Switches between real-time tasks, thousands of them without one of ours between.
+const PING_PONG: &[Case] =
+    &[case("real-time tasks that take turns", ping_pong::survived), case("nothing was ejected", basics::no_ejections)];
+
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
 const KILLS: &[Case] =
@@ -162,7 +168,8 @@ pub fn package_plan() -> Vec<Group> {
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
     let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
-    let virtual_time = Machine { nr_cpus: 4, time: Time::Virtual, ..Machine::default() };
+    let virtual_cpus = |nr_cpus| Machine { nr_cpus, time: Time::Virtual, ..Machine::default() };
+    let virtual_time = virtual_cpus(4);
     let living_machine = Machine { reboots: long, ..steady(2) };
     let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
     if long {
@@ -174,6 +181,8 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
+        Group { name: "one CPU, newest", role: Role::Newest, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
+        Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: PING_PONG.to_vec() },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
         Group { name: "everyday use", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
@@ -182,12 +191,13 @@ pub fn plan(long: bool) -> Vec<Group> {
     if long {
         let survival = SURVIVAL.to_vec();
         let slow = Machine { nr_cpus: 2, time: Time::Slow, ..Machine::default() };
-        let two_in_virtual_time = Machine { nr_cpus: 2, ..virtual_time.clone() };
         groups.extend([
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
             Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
-            Group { name: "kills", role: Role::Lts, machine: two_in_virtual_time, cases: KILLS.to_vec() },
+            Group { name: "two CPUs, newest", role: Role::Newest, machine: virtual_cpus(2), cases: PING_PONG.to_vec() },
+            Group { name: "one CPU, 6.18", role: Role::Lts, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
+            Group { name: "kills", role: Role::Lts, machine: virtual_cpus(2), cases: KILLS.to_vec() },
             Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
             Group { name: "soak", role: Role::Newest, machine: slow, cases: SOAK.to_vec() },
         ]);

@@ -127,7 +127,7 @@ fn ensure_rcu_policy(guest: &mut Guest, expected: &str, when: &str) -> Result<()
 }
 
 /// Kernels from 7.0 give tasks of sched_ext a share of each CPU, whatever real-time tasks do.
-fn has_deadline_server(guest: &mut Guest) -> Result<bool> {
+pub(super) fn has_deadline_server(guest: &mut Guest) -> Result<bool> {
     Ok(guest.run("test -d /sys/kernel/debug/sched/ext_server", MOMENT)?.status == 0)
 }
 

@@ -45,6 +45,8 @@ pub struct KernelTypes {
     /// Functions of sched_ext's that it describes so that no scheduler which calls them can be loaded, in order. There are
     /// none either if it does not describe any: that is for [`crate::diagnose`] to tell.
     pub malformed_kfuncs: Vec<String>,
+    /// Whether it describes any of them.
+    pub describes_sched_ext: bool,
     /// Whether sched_ext has a deadline server; `None` if the run queue is not described.
     pub has_ext_server: Option<bool>,
 }
@@ -91,7 +93,11 @@ fn describe<R: Read + Seek>(source: &mut BufReader<R>) -> io::Result<Option<Kern
     let Some(names) = Names::read(source, string_length)? else { return Ok(None) };
     source.seek(place(type_offset))?;
     let Some(types) = Types::read(source, type_length, &names)? else { return Ok(None) };
-    Ok(Some(KernelTypes { malformed_kfuncs: types.malformed(), has_ext_server: types.has_ext_server }))
+    Ok(Some(KernelTypes {
+        malformed_kfuncs: types.malformed(),
+        describes_sched_ext: !types.named.is_empty(),
+        has_ext_server: types.has_ext_server,
+    }))
 }
 
 /// Those names that matter, by their place among all strings.
@@ -290,6 +296,8 @@ pub(crate) mod tests {
     #[test]
     fn older_kernels_hide_nothing() {
         assert_eq!(malformed(&with_functions(&SOUND[2..])), Some(Vec::new()));
+        assert!(check_bytes(&with_functions(&SOUND[2..])).unwrap().describes_sched_ext);
+        assert!(!check_bytes(&with_functions(&[("bpf_map_sum", &["map"])])).unwrap().describes_sched_ext);
         assert_eq!(malformed(&with_functions(&[("scx_bpf_kick_cpu", &["cpu", "flags"])])), Some(Vec::new()));
     }
 

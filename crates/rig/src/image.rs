@@ -24,8 +24,11 @@ pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
 pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
 /// Where the scripts lie in the guest that act there for a case.
 pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
-const SCRIPTS: &[(&str, &str)] =
-    &[("kills.py", include_str!("../guest/kills.py")), ("power.py", include_str!("../guest/power.py"))];
+const SCRIPTS: &[(&str, &str)] = &[
+    ("kills.py", include_str!("../guest/kills.py")),
+    ("ping_pong.py", include_str!("../guest/ping_pong.py")),
+    ("power.py", include_str!("../guest/power.py")),
+];
 const UNIT_PATH: &str = "/etc/systemd/system/scherzo-guest-agent.service";
 const WANTED_PATH: &str = "/etc/systemd/system/multi-user.target.wants/scherzo-guest-agent.service";
 

@@ -1,12 +1,13 @@
 //! Which kernels the guest boots: chosen at run time from what the archive offers, because versions come and go.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result};
 
 use crate::progress::say;
-use crate::roots::Root;
+use crate::roots::{Bind, Root};
 
 /// What a kernel is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +33,11 @@ impl fmt::Display for Role {
     }
 }
 
-/// Prefixes and build tags of versions, most wanted first. `+deb14` builds have sound BTF where the `+deb13` ones of the
-/// same version lack the `_impl` twins of kfuncs with implicit arguments.
+/// Prefixes and build tags of the versions of a role, most wanted first. An empty prefix fits every version.
 const PREFERENCES: &[(Role, &[(&str, &str)])] = &[
     (Role::Lts, &[("6.18.", "+deb13"), ("6.17.", "+deb13"), ("6.16.", "+deb13")]),
-    (Role::Newest, &[("7.", "+deb14"), ("8.", "+deb14"), ("6.17.", "+deb13")]),
-    (Role::MalformedBtf, &[("7.2.", "+deb13")]),
+    (Role::Newest, &[("", "")]),
+    (Role::MalformedBtf, &[("7.2.", "+deb13"), ("7.1.", "+deb13")]),
     (Role::WithoutSchedExt, &[("6.12.", "+deb13")]),
 ];
 
@@ -45,6 +45,8 @@ const PREFERENCES: &[(Role, &[(&str, &str)])] = &[
 const FURTHER_SUITES: &[&str] = &["trixie-backports", "sid"];
 const PACKAGE_PREFIX: &str = "linux-image-";
 const PACKAGE_SUFFIX: &str = "-cloud-amd64";
+/// Which kernel of the guest root is there for what: a line of role and release each.
+const ROLES: &str = "boot/scherzo-kernels";
 
 /// A kernel in the guest root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,49 +65,112 @@ impl Kernel {
     }
 }
 
+/// What a kernel's type information says about schedulers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TypeInformation {
+    /// It describes sched_ext's functions as they are called.
+    Sound,
+    /// It describes them so that no scheduler can be loaded.
+    Malformed,
+    /// It does not describe them.
+    WithoutSchedExt,
+}
+
+impl Role {
+    /// Whether a kernel with this type information serves the role.
+    fn is_served_by(self, found: TypeInformation) -> bool {
+        found
+            == match self {
+                Self::Lts | Self::Newest => TypeInformation::Sound,
+                Self::MalformedBtf => TypeInformation::Malformed,
+                Self::WithoutSchedExt => TypeInformation::WithoutSchedExt,
+            }
+    }
+}
+
 /// What the choice depends on, for artefacts that contain kernels.
 #[must_use]
 pub fn recipe() -> String {
-    format!("{PREFERENCES:?}{FURTHER_SUITES:?}{UNPACK}")
+    format!("{PREFERENCES:?}{FURTHER_SUITES:?}{ROLES}{UNPACK}{EXTRACT_BTF}")
 }
 
-/// Asks the archive, chooses, and unpacks kernels, modules and configurations into the guest root.
-pub fn install(root: &Root) -> Result<()> {
+/// Asks the archive, and unpacks for each role the most wanted kernel whose type information serves it: image, modules and
+/// configuration. No version and no build tag says whether that is sound, so every candidate is looked at.
+pub fn install(root: &Root, build_root: &Root) -> Result<()> {
     let sources = FURTHER_SUITES.iter().fold(String::from("set --"), |all, suite| all + " " + suite);
     let offered = root.output(&[], &format!("{sources}\n{ASK}")).context("cannot ask the archive for kernels")?;
-    let chosen = choose(&offered.lines().collect::<Vec<_>>());
-    let releases: Vec<_> = chosen.iter().map(|kernel| kernel.release.as_str()).collect();
-    root.shell(&[], &format!("set -- {}\n{UNPACK}", releases.join(" "))).context("cannot unpack the kernels")
+    let offered: Vec<_> = offered.lines().collect();
+    let mut known = BTreeMap::new();
+    let mut look = |release: &str| -> Result<TypeInformation> {
+        if let Some(found) = known.get(release) {
+            return Ok(*found);
+        }
+        root.shell(&[], &format!("set -- {release}\n{UNPACK}")).with_context(|| format!("cannot unpack {release}"))?;
+        let found = type_information(root, build_root, release)?;
+        say(&format!("{release}: {}", found.describe()));
+        known.insert(release.to_owned(), found);
+        Ok(found)
+    };
+    let chosen = choose(&offered, &mut look)?;
+    for release in known.keys().filter(|release| !chosen.iter().any(|kernel| kernel.release == **release)) {
+        root.shell(&[], &format!("rm -rf /boot/*-{release} /usr/lib/modules/{release}"))?;
+    }
+    fs::write(root.dir().join(ROLES), written(&chosen)).context("cannot note the kernels' roles")?;
+    root.shell(&[], "rm -rf /var/tmp/*")
 }
 
 /// The kernels that [`install`] put there; says loudly what is missing.
 pub fn installed(root: &Root) -> Result<Vec<Kernel>> {
-    let names = std::fs::read_dir(root.dir().join("boot"))?.flatten().map(|entry| entry.file_name());
-    let packages: Vec<_> = names
-        .filter_map(|name| Some(format!("{PACKAGE_PREFIX}{}", name.to_str()?.strip_prefix("vmlinuz-")?)))
-        .collect();
-    let chosen = choose(&packages.iter().map(String::as_str).collect::<Vec<_>>());
+    let path = root.dir().join(ROLES);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let kernels = read(&text);
     for (role, _) in PREFERENCES {
-        if !chosen.iter().any(|kernel| kernel.role == *role) {
+        if !kernels.iter().any(|kernel| kernel.role == *role) {
             say(&format!("NOTE: the archive offers no kernel for the role \"{role}\": what needs it cannot run"));
+        }
+    }
+    Ok(kernels)
+}
+
+fn written(kernels: &[Kernel]) -> String {
+    kernels.iter().fold(String::new(), |all, Kernel { role, release }| format!("{all}{release} {role}\n"))
+}
+
+fn read(text: &str) -> Vec<Kernel> {
+    let kernel = |line: &str| {
+        let (release, name) = line.split_once(' ')?;
+        let (role, _) = PREFERENCES.iter().find(|(role, _)| role.to_string() == name)?;
+        Some(Kernel { role: *role, release: release.to_owned() })
+    };
+    text.lines().filter_map(kernel).collect()
+}
+
+fn choose(packages: &[&str], look: &mut impl FnMut(&str) -> Result<TypeInformation>) -> Result<Vec<Kernel>> {
+    let mut chosen = Vec::new();
+    for (role, wishes) in PREFERENCES {
+        for release in candidates(wishes, packages) {
+            if role.is_served_by(look(release)?) {
+                chosen.push(Kernel { role: *role, release: release.to_owned() });
+                break;
+            }
         }
     }
     Ok(chosen)
 }
 
-fn choose(packages: &[&str]) -> Vec<Kernel> {
-    PREFERENCES.iter().filter_map(|(role, wishes)| choose_one(*role, wishes, packages)).collect()
-}
-
-fn choose_one(role: Role, wishes: &[(&str, &str)], packages: &[&str]) -> Option<Kernel> {
-    let releases: Vec<_> = packages.iter().filter_map(|package| package.strip_prefix(PACKAGE_PREFIX)).collect();
-    let newest = |&(prefix, tag): &(&str, &str)| {
+/// Releases that fit one of the wishes: the most wanted series first, and within each the newest version.
+fn candidates<'a>(wishes: &[(&str, &str)], packages: &[&'a str]) -> Vec<&'a str> {
+    let releases = packages.iter().filter_map(|package| package.strip_prefix(PACKAGE_PREFIX));
+    let releases: Vec<_> = releases.filter(|release| !version(release).is_empty()).collect();
+    let mut fitting = Vec::new();
+    for (prefix, tag) in wishes {
         let suffix = format!("{tag}{PACKAGE_SUFFIX}");
-        let fitting = releases.iter().filter(|release| release.starts_with(prefix) && release.ends_with(&suffix));
-        fitting.max_by_key(|release| version(release)).copied()
-    };
-    let release = wishes.iter().find_map(newest)?.to_owned();
-    Some(Kernel { role, release })
+        let fits = |release: &&&str| release.starts_with(prefix) && release.ends_with(&suffix);
+        let mut series: Vec<_> = releases.iter().filter(fits).copied().collect();
+        series.sort_by_key(|release| std::cmp::Reverse((version(release), *release)));
+        fitting.extend(series);
+    }
+    fitting
 }
 
 /// The leading numbers of a release: 6.18.15+deb13-cloud-amd64 → [6, 18, 15].
@@ -113,6 +178,49 @@ fn version(release: &str) -> Vec<u32> {
     let numbers = release.split(['+', '-']).next().unwrap_or_default();
     numbers.split('.').filter_map(|number| number.parse().ok()).collect()
 }
+
+impl TypeInformation {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Sound => "its type information describes sched_ext as it is",
+            Self::Malformed => "its type information is malformed",
+            Self::WithoutSchedExt => "no sched_ext",
+        }
+    }
+}
+
+/// Reads the type information out of a kernel's image, as the doctor reads that of the running one.
+fn type_information(root: &Root, build_root: &Root, release: &str) -> Result<TypeInformation> {
+    let tree = tempfile::tempdir()?;
+    let binds = [Bind::new(root.dir().join("boot"), "/mnt/boot"), Bind::new(tree.path(), "/mnt/out")];
+    let extract = format!("release={release}\n{EXTRACT_BTF}");
+    build_root.shell(&binds, &extract).with_context(|| format!("cannot read the type information of {release}"))?;
+    let types = scherzo_host::kernel_types(&scherzo_host::Root::new(tree.path()));
+    Ok(match (types.describes_sched_ext, types.malformed_kfuncs.is_empty()) {
+        (false, _) => TypeInformation::WithoutSchedExt,
+        (true, false) => TypeInformation::Malformed,
+        (true, true) => TypeInformation::Sound,
+    })
+}
+
+/// The boot protocol's header says where the compressed kernel lies in the image (Documentation/arch/x86/boot.rst). After it
+/// stands its size, at which some decompressors grumble: what counts is whether there is type information in the end.
+const EXTRACT_BTF: &str = r#"
+image=/mnt/boot/vmlinuz-$release
+number() { od -An -v -t u$2 -j $1 -N $2 "$image" | tr -d ' '; }
+start=$((($(number 497 1) + 1) * 512 + $(number 584 4)))
+tail -c +$((start + 1)) "$image" | head -c "$(number 588 4)" >/tmp/payload
+case $(od -An -t x1 -N 4 /tmp/payload | tr -d ' ') in
+    fd377a58) xz -dc --single-stream /tmp/payload >/tmp/vmlinux || true ;;
+    28b52ffd) zstd -qdc /tmp/payload >/tmp/vmlinux 2>/dev/null || true ;;
+    1f8b*) gzip -dc /tmp/payload >/tmp/vmlinux 2>/dev/null || true ;;
+    7f454c46) mv /tmp/payload /tmp/vmlinux ;;
+    *) echo "$image is compressed in a way that nobody here knows" >&2; exit 1 ;;
+esac
+mkdir -p /mnt/out/sys/kernel/btf
+objcopy --dump-section .BTF=/mnt/out/sys/kernel/btf/vmlinux /tmp/vmlinux /dev/null
+test -s /mnt/out/sys/kernel/btf/vmlinux
+"#;
 
 /// Adds the further suites, on the mirror that the root was made from, in a state of their own; prints package names.
 const ASK: &str = r#"
@@ -145,6 +253,7 @@ for release; do
     done
 done
 for package in /var/tmp/*.deb; do dpkg-deb -x "$package" unpacked; done
+rm -f /var/tmp/*.deb
 for release; do
     modules=unpacked/usr/lib/modules/$release
     cp -a "$modules" /usr/lib/modules/
@@ -152,35 +261,61 @@ for release; do
     cp unpacked/boot/config-$release /boot/ 2>/dev/null || cp "$modules/config" /boot/config-$release
     depmod "$release"
 done
-rm -rf /var/tmp/*
+rm -rf unpacked
 "#;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn releases(packages: &[&str]) -> Vec<(Role, String)> {
-        choose(packages).into_iter().map(|kernel| (kernel.role, kernel.release)).collect()
+    /// What is chosen if the type information of those releases that contain `malformed` is malformed, and that of 6.12 does
+    /// not describe sched_ext.
+    fn chosen(packages: &[&str], malformed: &str) -> Vec<(Role, String)> {
+        let mut look = |release: &str| {
+            Ok(match release {
+                release if release.contains(malformed) => TypeInformation::Malformed,
+                release if release.starts_with("6.12.") => TypeInformation::WithoutSchedExt,
+                _ => TypeInformation::Sound,
+            })
+        };
+        let chosen = choose(packages, &mut look).unwrap();
+        chosen.into_iter().map(|kernel| (kernel.role, kernel.release)).collect()
     }
 
     #[test]
-    fn the_newest_of_the_most_wanted_series_wins() {
+    fn the_newest_is_the_newest_that_is_sound_whatever_its_name_ends_in() {
         let packages = [
             "linux-image-6.18.9+deb13-cloud-amd64",
             "linux-image-6.18.15+deb13-cloud-amd64",
             "linux-image-6.18.16+deb13-cloud-amd64-dbg",
-            "linux-image-6.17.13+deb13-cloud-amd64",
+            "linux-image-7.2.12+deb13-cloud-amd64",
             "linux-image-7.2.13+deb14-cloud-amd64",
+            "linux-image-7.3.4+deb13-cloud-amd64",
             "linux-image-cloud-amd64",
         ];
-        let expected =
-            [(Role::Lts, "6.18.15+deb13-cloud-amd64".into()), (Role::Newest, "7.2.13+deb14-cloud-amd64".into())];
-        assert_eq!(releases(&packages), expected);
+        let lts = (Role::Lts, "6.18.15+deb13-cloud-amd64".to_owned());
+        let newest = |release: &str| (Role::Newest, release.to_owned());
+        let malformed = (Role::MalformedBtf, "7.2.12+deb13-cloud-amd64".to_owned());
+        let expected = [lts.clone(), newest("7.3.4+deb13-cloud-amd64"), malformed.clone()];
+        assert_eq!(chosen(&packages, "7.2.12"), expected);
+        let without_7_3 = &packages[..5];
+        assert_eq!(chosen(without_7_3, "7.2.12"), [lts, newest("7.2.13+deb14-cloud-amd64"), malformed]);
     }
 
     #[test]
     fn the_next_best_stands_in() {
-        let packages = ["linux-image-6.16.12+deb13-cloud-amd64"];
-        assert_eq!(releases(&packages), [(Role::Lts, "6.16.12+deb13-cloud-amd64".into())]);
+        let packages = ["linux-image-6.16.12+deb13-cloud-amd64", "linux-image-6.12.57+deb13-cloud-amd64"];
+        let release = "6.16.12+deb13-cloud-amd64".to_owned();
+        let old = (Role::WithoutSchedExt, "6.12.57+deb13-cloud-amd64".to_owned());
+        assert_eq!(chosen(&packages, "none"), [(Role::Lts, release.clone()), (Role::Newest, release), old]);
+    }
+
+    #[test]
+    fn roles_are_read_as_they_were_written() {
+        let kernels = [
+            Kernel { role: Role::WithoutSchedExt, release: "6.12.57+deb13-cloud-amd64".into() },
+            Kernel { role: Role::Newest, release: "7.3.4+deb13-cloud-amd64".into() },
+        ];
+        assert_eq!(read(&written(&kernels)), kernels);
     }
 }

@@ -58,11 +58,13 @@ const GUEST_PACKAGES: &[&str] = &[
     "kmod",
     "libelf1t64",
     "libpam-systemd",
+    "linux-perf",
     "login",
     "polkitd",
     "power-profiles-daemon",
     "procps",
     "python3-gi",
+    "rt-tests",
     "stress-ng",
     "systemd",
     "systemd-sysv",
@@ -256,7 +258,8 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<Root> {
     let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
         let root = debian(dir, &kind, STABLE, &system.packages())?;
         root.shell(&[], GUEST_SETUP)?;
-        step("adding kernels to the guest root", || kernels::install(&root))
+        let build_root = build_root(cache)?;
+        step("adding kernels to the guest root", || kernels::install(&root, &build_root))
     })?;
     Ok(Root { dir })
 }
