@@ -15,11 +15,11 @@ use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
 use scherzo_wire::page::Mapping;
-use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_report};
+use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::core::publish_limits;
-use crate::topology;
+use crate::{exit, topology};
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -226,13 +226,13 @@ impl<'obj> Loaded<'obj> {
     /// Why the kernel let go of it, once it has.
     pub fn exit_reason(&self) -> Exit {
         let skel = &self.skel;
-        let report: Result<scx_utils::UserExitInfo> = uei_report!(skel, uei);
         let data = skel.maps.data_data.as_ref();
         let (kind, code) = data.map_or((0, 0), |data| (data.uei.kind, data.uei.exit_code));
-        let text = match report {
-            Ok(_) => "unregistered".to_owned(),
-            Err(error) => format!("{error:#}"),
-        };
+        let text = data.map_or_else(String::new, |data| exit::describe(&data.uei.reason, &data.uei.msg));
+        let dump = exit::dump();
+        if !dump.is_empty() {
+            eprintln!("what the kernel dumped:\n{dump}");
+        }
         let by_watchdog = kind == scx_utils::ScxExitKind::ErrorStall as i32;
         // The threads that end RCU's grace periods are tasks of ours like others, and starve with them.
         let by_rcu = text.contains("RCU CPU stall");

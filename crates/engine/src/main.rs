@@ -9,6 +9,7 @@
 mod arena;
 mod bpf_skel;
 mod core;
+mod exit;
 mod kernel;
 mod memory;
 mod name;
