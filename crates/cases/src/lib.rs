@@ -177,12 +177,14 @@ pub fn plan(long: bool) -> Vec<Group> {
         living.extend_from_slice(LIVING_LONG);
     }
     let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
+    let two_cpus =
+        [PING_PONG, &[case("an ejection beside a name that is not text", survival::name_that_is_not_text)]].concat();
     let mut groups = vec![
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
         Group { name: "one CPU, newest", role: Role::Newest, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
-        Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: PING_PONG.to_vec() },
+        Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: two_cpus },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
         Group { name: "everyday use", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
         Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },

@@ -101,6 +101,32 @@ pub(super) fn too_much_real_time(guest: &mut Guest) -> Result<()> {
     guest.check("dmesg --clear", MOMENT).map(drop)
 }
 
+/// A task whose name is not UTF-8 and would steer a terminal runs while the kernel ends the scheduler, and is named in its
+/// report: what happened is told all the same, under its own name, and neither engine nor standby engine dies of it.
+///
+/// The kernel's watchdog is set to 2 s, which real-time hogs outlast.
+pub(super) fn name_that_is_not_text(guest: &mut Guest) -> Result<()> {
+    guest.check("scherzoctl config set watchdog_s 2", MOMENT)?;
+    let loaded = ensure_loaded(guest)?;
+    let name = r"b'\xd0\xbf\xd0\xbb\x1b[31m\xd1'";
+    let hog = format!("import ctypes\nctypes.CDLL(None).prctl(15, {name}, 0, 0, 0)\nwhile True: pass");
+    let hog = guest.check(&format!("python3 -c \"{hog}\" >/dev/null 2>&1 & echo $!"), MOMENT)?;
+    hog_in_real_time(guest, 8)?;
+    wait_until(guest, "the scheduler is loaded again", Duration::from_mins(1), |shell| {
+        let now = scherzo_rig::service::kernel(shell)?;
+        Ok(now.state == "enabled" && now.enable_seq > loaded.enable_seq)
+    })?;
+    wait_for_state(guest, "running", MOMENT)?;
+    guest.check(&format!("kill {}", hog.trim()), MOMENT)?;
+    guest.check("scherzoctl config set watchdog_s 30", MOMENT)?;
+    let history = guest.check("scherzoctl --json history", MOMENT)?;
+    ensure!(history.contains("rt-starvation"), "the history does not name the cause: {history}");
+    let journal = guest.check("journalctl --no-pager -o cat -b -u scherzod --all", MOMENT)?;
+    ensure!(journal.contains("пл\u{fffd}[31m\u{fffd}"), "the report does not name the task: {journal}");
+    ensure!(!journal.contains("panicked at"), "{journal}");
+    Ok(())
+}
+
 /// Where real-time programs could starve RCU, its thread goes before them while the scheduler is loaded, also after the
 /// engine was killed; elsewhere, and afterwards, it is as it was found.
 pub(super) fn rcu_thread(guest: &mut Guest) -> Result<()> {
