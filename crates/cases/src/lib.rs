@@ -122,8 +122,15 @@ const SOAK: &[Case] =
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 /// Switches between real-time tasks, thousands of them without one of ours between.
-const PING_PONG: &[Case] =
-    &[case("real-time tasks that take turns", ping_pong::survived), case("nothing was ejected", basics::no_ejections)];
+const PING_PONG: &[Case] = &[
+    case("real-time tasks that take turns", ping_pong::for_ten_seconds),
+    case("nothing was ejected", basics::no_ejections),
+];
+
+const LONG_PING_PONG: &[Case] = &[
+    case("real-time tasks that take turns for a minute", ping_pong::for_a_minute),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
@@ -197,8 +204,13 @@ pub fn plan(long: bool) -> Vec<Group> {
             Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
             Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
             Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
-            Group { name: "two CPUs, newest", role: Role::Newest, machine: virtual_cpus(2), cases: PING_PONG.to_vec() },
-            Group { name: "one CPU, 6.18", role: Role::Lts, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
+            Group {
+                name: "two CPUs, newest",
+                role: Role::Newest,
+                machine: virtual_cpus(2),
+                cases: LONG_PING_PONG.to_vec(),
+            },
+            Group { name: "one CPU, 6.18", role: Role::Lts, machine: virtual_cpus(1), cases: LONG_PING_PONG.to_vec() },
             Group { name: "kills", role: Role::Lts, machine: virtual_cpus(2), cases: KILLS.to_vec() },
             Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
             Group { name: "soak", role: Role::Newest, machine: slow, cases: SOAK.to_vec() },
