@@ -77,10 +77,12 @@ static inline u32 bpf_cpumask_first(const struct cpumask *mask)
 	return SIM_MAX_CPUS;
 }
 
-static inline bool is_migration_disabled(const struct task_struct *p)
-{
-	return p->migration_disabled;
-}
+/*
+ * CO-RE questions. This kernel has every field that the scheduler asks about but the mark of CONFIG_PREEMPT_RCU: the prolog of
+ * BPF programs does not disable migration here, so a task with migration disabled is one that did so itself.
+ */
+#define bpf_core_field_exists(field) (__builtin_strcmp(#field, "p->rcu_read_lock_nesting") != 0)
+static const bool __scx_prolog_disables_migration;
 
 static inline void sim_iter_dsq_end(struct bpf_iter_scx_dsq *iter)
 {
