@@ -31,7 +31,7 @@ async fn a_session_as_a_person_types_it() {
         (&status["state"], &status["mode"], &status["preemption"]),
         (&"running".into(), &"fifo".into(), &false.into())
     );
-    assert!(bus.ctl(&["stats"]).await.plainly().contains("handed to user space"));
+    assert!(bus.ctl(&["stats"]).await.plainly().contains("submitted to user space"));
     let numbers = bus.ctl(&["stats", "--json"]).await.json();
     assert!(numbers["stats"]["nr_switches"].as_u64().unwrap() > 0);
     let history = bus.ctl(&["history"]).await.plainly();
