@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,14 +20,17 @@ use crate::protocol::Frame;
 pub const PORT_NAME: &str = "scherzo";
 /// How long to wait for output once a command has ended: its background processes may keep the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+/// How often to look whether a host that has disconnected is back.
+const RECONNECT_PERIOD: Duration = Duration::from_millis(100);
 const OUTPUT_CHUNK_BYTES: usize = 32 << 10;
 
 type Port = Arc<Mutex<File>>;
 
 /// Serves the host until the port closes, which it never does while the machine runs.
 pub fn serve() -> Result<()> {
-    let mut from_host = open_port()?;
-    let to_host: Port = Arc::new(Mutex::new(from_host.try_clone()?));
+    let port = open_port()?;
+    let to_host: Port = Arc::new(Mutex::new(port.try_clone()?));
+    let mut from_host = FromHost(port);
     send(&to_host, &Frame::Hello);
     let mut groups = HashMap::new();
     loop {
@@ -46,6 +49,20 @@ pub fn serve() -> Result<()> {
                 }
             }
             Frame::Hello | Frame::Stdout(..) | Frame::Stderr(..) | Frame::Exit(..) => {}
+        }
+    }
+}
+
+/// What the host sends. The host may disconnect and come back (`Guest::wake_up`): until then the port reads as ended.
+struct FromHost(File);
+
+impl Read for FromHost {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer)? {
+                0 if !buffer.is_empty() => thread::sleep(RECONNECT_PERIOD),
+                nr_bytes => return Ok(nr_bytes),
+            }
         }
     }
 }

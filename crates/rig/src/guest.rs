@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -28,6 +29,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(15);
 const START_UP_LIMIT: Duration = Duration::from_secs(30);
 /// From asking for suspend until the machine is suspended.
 const FALLING_ASLEEP_LIMIT: Duration = Duration::from_secs(10);
+/// From waking the machine until the agent answers.
+const WAKING_UP_LIMIT: Duration = Duration::from_secs(3);
 /// What the kernel prints at a fatal error.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 
@@ -103,7 +106,28 @@ impl Guest {
             ensure!(Instant::now() < deadline, "it was not suspended within {} s{}", limit.as_secs(), self.report());
             thread::sleep(Duration::from_millis(100));
         }
-        monitor.wake_up()
+        monitor.wake_up()?;
+        drop(monitor);
+        self.restore_connection()
+    }
+
+    /// Makes sure that the agent answers after a resume. In 7.3.4 the driver of the port forgets on resume that the host
+    /// is connected, and lets the agent's writes wait; it is told again when the host disconnects and connects.
+    fn restore_connection(&mut self) -> Result<()> {
+        let job = self.spawn("true")?;
+        let limit = WAKING_UP_LIMIT * self.patience;
+        if job.events.recv_timeout(limit).is_ok() {
+            self.forget(job.id);
+        } else {
+            let jobs = self.waiting.lock().ok().context("a thread of the test rig panicked")?.take();
+            // The thread that listens on the old connection keeps the old table, which it empties when it ends.
+            self.waiting = Arc::new(Mutex::new(jobs));
+            self.wire.shutdown(Shutdown::Both)?;
+            self.wire = connect(&mut self.qemu, self.run_dir.path(), limit)?;
+            listen(self.wire.try_clone()?, Arc::clone(&self.waiting));
+            self.wait(job, WAKING_UP_LIMIT, |_| {})?;
+        }
+        Ok(())
     }
 
     /// The console log so far.
