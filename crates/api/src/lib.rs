@@ -12,7 +12,6 @@
 //! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
 
 pub mod autostart;
-pub mod catalogue;
 pub mod client;
 pub mod details;
 mod error;
@@ -21,11 +20,12 @@ pub mod names;
 mod proxy;
 mod snapshot;
 pub mod stats;
-pub mod types;
 
 pub use error::Error;
 pub use proxy::{
     EngineExited, EngineExitedArgs, EngineExitedStream, HoldReleased, HoldReleasedArgs, HoldReleasedStream,
     SchedulerProxy, StatsUpdated, StatsUpdatedArgs, StatsUpdatedStream,
 };
+pub use scherzo_catalogue as catalogue;
+pub use scherzo_catalogue::types;
 pub use snapshot::{Setting, Snapshot};

@@ -16,5 +16,4 @@ pub const ACTION_HOLD_MODE: &str = "org.scherzo.Scheduler1.hold-mode";
 pub const ACTION_CONFIGURE: &str = "org.scherzo.Scheduler1.configure";
 /// polkit action for changing which rules choose the mode.
 pub const ACTION_CONFIGURE_AUTOMATION: &str = "org.scherzo.Scheduler1.configure-automation";
-/// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
-pub const OPS_PREFIX: &str = "scherzo";
+pub use scherzo_model::OPS_PREFIX;

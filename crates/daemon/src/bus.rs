@@ -24,10 +24,10 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedVariant, Variant};
 
 use crate::authorize::{Authorizer, sender_uid};
-use crate::core::{Caller, Hold, HoldRequest, Published, Request};
 use crate::diagnose;
-use crate::settings::{self, Raw, Setting, Settings, Value};
+use crate::settings::{self, Setting, Settings, Value};
 use crate::shell::{Answer, Input};
+use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
 
 /// The engine that is built in; the in-kernel one is to come.
 const ENGINE: &str = "user";
@@ -86,16 +86,30 @@ fn show_hold(hold: &Hold, asking: Option<u32>) -> HashMap<String, OwnedVariant> 
     shown
 }
 
-fn show_settings(settings: Settings) -> HashMap<String, OwnedVariant> {
-    settings::ALL.iter().map(|setting| (setting.key.to_owned(), setting.get(settings).into())).collect()
+fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
+    settings::ALL.iter().map(|setting| (setting.key.to_owned(), settings::to_variant(setting.get(current)))).collect()
 }
 
 fn stopping() -> Error {
     Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
 }
 
+/// The error of the bus for a refusal.
+pub(crate) fn error_of(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NotSupported(text) => Error::NotSupported(text),
+        Refusal::NotRunning(text) => Error::NotRunning(text),
+        Refusal::NoSuchHold(text) => Error::NoSuchHold(text),
+        Refusal::LoadFailed(text) => Error::LoadFailed(text),
+        Refusal::Busy(text) => Error::Busy(text),
+        Refusal::Conflict(text) => Error::Conflict(text),
+        Refusal::LimitReached(text) => Error::LimitReached(text),
+        Refusal::InvalidArgs(text) => Error::InvalidArgs(text),
+    }
+}
+
 pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
-    let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &Raw::from(&**value));
+    let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &settings::from_variant(value));
     let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
     let agreed = settings::agree(named(settings::MINIMAL_POLICY), named(settings::POLICY));
     let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(check).collect());
@@ -155,7 +169,7 @@ impl Service {
             return Err(Error::InvalidMode(gettext_noop("A hold needs a mode of its own, not auto.").into()));
         };
         let wanted = HoldRequest { mode, reason, application };
-        wanted.check()?;
+        wanted.check().map_err(error_of)?;
         self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
         match self.ask(caller(bus, &call).await?, Request::HoldMode(wanted)).await? {
             Answer::Hold(cookie) => Ok(cookie),
@@ -399,4 +413,14 @@ pub async fn until_gone(bus: &Connection, name: &str) -> zbus::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_mode_is_not_repeated_at_length() {
+        assert!(parse_mode(&"\"ü".repeat(1 << 20)).unwrap_err().to_string().len() < 500);
+    }
 }

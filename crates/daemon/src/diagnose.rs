@@ -9,7 +9,7 @@ use scherzo_host::{Finding, Root, Severity};
 use zbus::OwnedVariant;
 
 use crate::config::Config;
-use crate::core::Published;
+use scherzo_supervisor::Published;
 
 /// A finding as it crosses the bus.
 pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);

@@ -11,12 +11,12 @@ use scherzo_wire::message::{LoadSettings, MESSAGE_BYTES, ToDaemon, ToEngine};
 use zbus::{OwnedVariant, Structure, Variant};
 
 use crate::bus::{check_changes, parse_mode};
-use crate::core::{
+use crate::engine::event_of;
+use crate::settings::{self, Settings};
+use scherzo_supervisor::{
     Action, Boot, Build, Caller, EngineEvent, Event, Gone, HoldRequest, Kernel, Published, Request, RequestId, Run,
     Start, State, Wish,
 };
-use crate::engine::event_of;
-use crate::settings::{self, Settings};
 
 const FEW_CASES: u64 = 10_000;
 /// States are built anew after so many cases, so that limits are met but not forever.

@@ -14,8 +14,8 @@ use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use crate::core::Record;
 use crate::store;
+use scherzo_supervisor::Record;
 
 /// How many entries are kept.
 const MAX_ENTRIES: usize = 1000;

@@ -8,8 +8,8 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use scherzo_api::types::Reason;
 use scherzo_host::{KernelTypes, Phase, Root, SchedExt};
 
-use crate::core::{Fault, Kernel};
 use crate::readiness::Watched;
+use scherzo_supervisor::{Fault, Kernel};
 
 /// Reads sysfs.
 pub fn read(root: &Root) -> Result<Kernel, scherzo_host::Error> {

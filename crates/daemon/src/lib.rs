@@ -1,8 +1,8 @@
 //! The service behind `org.scherzo.Scheduler1`.
 //!
-//! [`core`] decides, and is pure. Everything around it is a shell that carries events in and actions out:
+//! [`scherzo_supervisor`] decides, and is pure. Everything around it is a shell that carries events in and actions out:
 //!
-//! - [`shell`]: the loop between the two, the only place that owns the core;
+//! - [`shell`]: the loop between the two, the only place that owns its state;
 //! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
@@ -10,7 +10,7 @@
 //! - [`diagnose`]: what is wrong, and what to do;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
-//! - [`settings`] and [`config`]: what can be set, and the files it comes from;
+//! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
 //! - [`session`]: whether someone has logged in;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
@@ -20,7 +20,6 @@ pub mod authorize;
 pub mod bus;
 pub mod cli;
 pub mod config;
-pub mod core;
 pub mod diagnose;
 pub mod engine;
 #[cfg(test)]

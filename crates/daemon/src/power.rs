@@ -13,8 +13,8 @@ use zbus::names::{BusName, WellKnownName};
 use zbus::proxy::{CacheProperties, MethodFlags};
 use zbus::{Connection, OwnedVariant, Proxy, Variant};
 
-use crate::core::{PowerEvent, Source};
 use crate::shell::Input;
+use scherzo_supervisor::{PowerEvent, Source};
 
 const UPOWER: &str = "org.freedesktop.UPower";
 /// UPower's `WarningLevel` from which on a battery is low, see its documentation of devices.

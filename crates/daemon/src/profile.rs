@@ -9,9 +9,9 @@ use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 use zbus::proxy::SignalStream;
 use zbus::{Connection, Proxy};
 
-use crate::core::PowerEvent;
 use crate::power::{PROFILES, Place, is_owned};
 use crate::shell::Input;
+use scherzo_supervisor::PowerEvent;
 
 const PROFILE: &str = "power-saver";
 /// Some distributions let no other characters through than letters and spaces.

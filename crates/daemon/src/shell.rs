@@ -20,10 +20,6 @@ use zbus::object_server::SignalEmitter;
 use crate::alarm::Alarm;
 use crate::bus::{self, Service};
 use crate::config::Config;
-use crate::core::{
-    Action, Boot, Build, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, Start,
-    State,
-};
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
@@ -31,6 +27,10 @@ use crate::rcu::{Rcu, SetPolicy};
 use crate::sample::{Pages, farewell};
 use crate::settings::{Setting, Value};
 use crate::store::Store;
+use scherzo_supervisor::{
+    Action, Boot, Build, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, Start,
+    State,
+};
 
 /// Room for what arrives while the loop is busy.
 pub const NR_INPUTS: usize = 64;
@@ -307,7 +307,7 @@ impl<E: Engine> Shell<E> {
                 let (pages, _) = self.pages.as_ref()?;
                 return Some(Event::Health { degraded: pages.degraded(), compaction: self.store.compaction() });
             }
-            Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done)),
+            Action::Reply { id, result } => self.answer(id, result.map(|()| Answer::Done).map_err(bus::error_of)),
             Action::ReplyHistory { id, nr_entries } => {
                 self.answer(id, Ok(Answer::History(self.history.newest(nr_entries))));
             }

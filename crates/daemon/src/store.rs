@@ -12,8 +12,8 @@ use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::core::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
 use crate::rcu::Rcu;
+use scherzo_supervisor::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
 
 /// The files, and the host whose settings the note is about.
 #[derive(Debug)]

@@ -12,17 +12,22 @@
 extern crate alloc;
 
 mod class;
+mod ending;
 mod mode;
 pub mod settings;
 pub mod statistics;
 
 pub use class::Class;
+pub use ending::{ExitKind, FailKind};
 pub use mode::Mode;
 pub use settings::{LoadSettings, PolicyId};
 pub use statistics::Counter;
 
 /// Layout version of everything that BPF, engine and daemon share; both ends of every boundary must agree.
 pub const WIRE_VERSION: u32 = 4;
+
+/// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
+pub const OPS_PREFIX: &str = "scherzo";
 
 /// Marks a text for translation where it cannot be translated yet.
 #[must_use]

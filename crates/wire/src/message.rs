@@ -37,41 +37,7 @@ fn settings_arg(args: &[u64; NR_ARGS]) -> Result<LoadSettings, BadMessage> {
     LoadSettings::from_words(args).ok_or(BadMessage("a setting makes no sense"))
 }
 
-/// Why loading failed, as a stable number; the text says more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum FailKind {
-    /// The kernel has no sched_ext.
-    NotSupported = 1,
-    /// The kernel's type information is malformed: no scheduler can be loaded.
-    MalformedBtf = 2,
-    /// Capabilities or limits are missing.
-    Permission = 3,
-    /// Another sched_ext scheduler runs.
-    Conflict = 4,
-    /// Anything else; the text has the kernel's words.
-    Other = 5,
-}
-
-/// Why the scheduler was unloaded ([`ToDaemon::Exited`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum ExitKind {
-    /// As asked.
-    Unloaded = 1,
-    /// Someone asked the kernel to (SysRq-S), or unregistered it.
-    Kernel = 2,
-    /// The kernel found an error in the scheduler.
-    Error = 3,
-    /// A runnable task waited too long.
-    Stall = 4,
-    /// The kernel's watchdog found a task that had waited too long, while a higher class held CPUs.
-    RtStarvation = 5,
-    /// A task was re-enqueued too often without running (from Linux 7.3).
-    ReenqueueLimit = 6,
-    /// The kernel had to run too much in the scheduler's place (from Linux 7.3).
-    RescueOverload = 7,
-}
+pub use scherzo_model::{ExitKind, FailKind};
 
 /// Daemon → engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ const FORBIDDEN_IN_TREE: &[(&str, &[&str])] = &[
     ("scherzo-wire", &["libbpf-rs", "libbpf-sys", "zbus", "tokio"]),
     ("scherzo-engine", &["tokio", "zbus", "gtk4", "libadwaita"]),
     ("scherzo-api", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
+    ("scherzo-supervisor", &["zbus", "tokio", "rustix", "libc", "tracing", "serde"]),
     ("scherzo-daemon", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
     ("scherzo-ctl", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),
     ("scherzo-tray", &["gtk4", "libadwaita", "libbpf-rs", "libbpf-sys"]),

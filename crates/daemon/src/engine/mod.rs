@@ -12,9 +12,9 @@ use tracing::debug;
 use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ToDaemon, ToEngine};
 
-use crate::core::{EngineEvent, Run};
 use crate::sample::Pages;
 use crate::shell::Input;
+use scherzo_supervisor::{EngineEvent, Run};
 
 /// Starts, tells and kills engines, one at a time.
 pub trait Engine: Send {

@@ -20,10 +20,10 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::{Engine, Reporter, event_of};
-use crate::core::{EngineEvent, Gone, Run};
 use crate::readiness::Watched;
 use crate::sample::Pages;
 use crate::shell::Input;
+use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 /// A process that has closed its socket is about to end; only if it takes longer is the hang-up worth a report.
 const LINGER: Duration = Duration::from_secs(1);

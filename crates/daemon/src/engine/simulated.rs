@@ -22,9 +22,9 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Engine, Reporter, hello};
-use crate::core::{EngineEvent, Gone, Run};
 use crate::sample::Pages;
 use crate::shell::Input;
+use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 const OPS: &str = "scherzo_simulated";
 const NR_CPUS: u32 = 4;
@@ -292,13 +292,13 @@ impl Process {
     }
 
     fn is_ejected(&self) -> bool {
-        self.loaded.is_some() && matches!(crate::kernel::read(&self.tree.0), Ok(crate::core::Kernel::Idle))
+        self.loaded.is_some() && matches!(crate::kernel::read(&self.tree.0), Ok(scherzo_supervisor::Kernel::Idle))
     }
 
     fn obstacle(&self) -> Option<FailKind> {
         match crate::kernel::read(&self.tree.0) {
-            Ok(crate::core::Kernel::Idle) => None,
-            Ok(crate::core::Kernel::Missing) => Some(FailKind::NotSupported),
+            Ok(scherzo_supervisor::Kernel::Idle) => None,
+            Ok(scherzo_supervisor::Kernel::Missing) => Some(FailKind::NotSupported),
             Ok(_) => Some(FailKind::Conflict),
             Err(_) => Some(FailKind::Other),
         }

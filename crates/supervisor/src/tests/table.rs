@@ -1,7 +1,7 @@
 //! The table of transitions in `docs/service.md` is what the core does.
 
-use scherzo_wire::layout::WIRE_VERSION;
-use scherzo_wire::message::{ExitKind, FailKind};
+use scherzo_model::WIRE_VERSION;
+use scherzo_model::{ExitKind, FailKind};
 
 use super::super::phase::{Cause, Ending, Loaded, Phase, Stage};
 use super::super::*;

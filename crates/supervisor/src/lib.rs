@@ -23,7 +23,9 @@ mod lifecycle;
 mod phase;
 mod power;
 mod quarantine;
+mod refusal;
 mod request;
+pub mod settings;
 mod supervision;
 #[cfg(test)]
 mod tests;
@@ -37,12 +39,14 @@ pub use event::{
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
 pub use quarantine::{Build, Quarantine};
+pub use refusal::Refusal;
+pub use settings::Settings;
 pub use view::Published;
 
 use std::collections::BTreeSet;
 
-use scherzo_api::details::Details;
-use scherzo_api::types::{HistoryEvent, Mode, RequestedMode};
+use scherzo_catalogue::details::Details;
+use scherzo_catalogue::types::{HistoryEvent, Mode, RequestedMode};
 
 use arbiter::Decision;
 use backoff::Backoff;
@@ -51,8 +55,6 @@ use phase::Phase;
 use power::Power;
 use request::{Refresh, Waiter};
 use supervision::Probation;
-
-use crate::settings::Settings;
 
 /// After so many system starts that ended badly, nothing is loaded until someone asks.
 const MAX_UNCLEAN_BOOTS: u32 = 2;

@@ -1,9 +1,9 @@
 //! What goes wrong, and what follows.
 
-use scherzo_api::Error;
-use scherzo_api::types::State as Shown;
-use scherzo_wire::layout::WIRE_VERSION;
-use scherzo_wire::message::{ExitKind, FailKind};
+use crate::Refusal;
+use scherzo_catalogue::types::State as Shown;
+use scherzo_model::WIRE_VERSION;
+use scherzo_model::{ExitKind, FailKind};
 
 use super::super::*;
 use super::histories::Op;
@@ -84,7 +84,7 @@ fn a_first_attempt_that_fails_leaves_it_off() {
     let id = world.ask(Request::SetEnabled(true));
     world.apply(Op::EngineFails(FailKind::MalformedBtf));
     world.apply(Op::EngineIsKilled);
-    assert!(matches!(world.answer(id), Some(Err(Error::NotSupported(_)))), "{:?}", world.answer(id));
+    assert!(matches!(world.answer(id), Some(Err(Refusal::NotSupported(_)))), "{:?}", world.answer(id));
     let view = world.state.view();
     assert_eq!((view.state, view.enabled), (Shown::Unsupported, false));
     assert!(!world.stored.enabled);
@@ -100,7 +100,7 @@ fn a_kernel_that_is_known_to_refuse_is_not_tried() {
         assert_eq!((view.state, view.why.reason), (Shown::Unsupported, Reason::MalformedBtf));
         assert_eq!(world.state.next_wakeup(), None, "there is nothing to wait for");
         let id = world.ask(Request::SetEnabled(true));
-        assert!(matches!(world.answer(id), Some(Err(Error::NotSupported(_)))), "{:?}", world.answer(id));
+        assert!(matches!(world.answer(id), Some(Err(Refusal::NotSupported(_)))), "{:?}", world.answer(id));
         assert_eq!(world.state.view().enabled, enabled, "refused without having changed anything");
         world.ask(Request::SetEnabled(false));
         world.wait(SECOND * 120);
@@ -115,7 +115,7 @@ fn a_kernel_that_is_known_to_refuse_is_not_tried() {
 fn a_foreign_scheduler_is_named_and_left_alone() {
     let mut world = World::new(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
     let id = world.ask(Request::SetEnabled(true));
-    let Some(Err(Error::Conflict(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    let Some(Err(Refusal::Conflict(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
     assert!(sentence.contains("lavd"));
     assert_eq!(world.state.view().state, Shown::Foreign);
     assert!(!world.state.view().enabled && world.process.is_none());
@@ -156,7 +156,7 @@ fn a_hanging_engine_is_given_up_in_time() {
     let mut world = World::new(Wish::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.wait(SECOND * 19);
-    assert!(matches!(world.answer(id), Some(Err(Error::LoadFailed(_)))), "{:?}", world.answer(id));
+    assert!(matches!(world.answer(id), Some(Err(Refusal::LoadFailed(_)))), "{:?}", world.answer(id));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn other_versions_are_refused() {
     let mut world = World::new(Wish::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION + 1 });
-    let Some(Err(Error::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
+    let Some(Err(Refusal::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
     assert!(sentence.contains("versions"), "{sentence}");
 }
 

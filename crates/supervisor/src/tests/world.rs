@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use scherzo_api::Error;
-use scherzo_api::types::Reason;
-use scherzo_wire::layout::WIRE_VERSION;
-use scherzo_wire::message::{ExitKind, FailKind};
+use crate::Refusal;
+use scherzo_catalogue::types::Reason;
+use scherzo_model::WIRE_VERSION;
+use scherzo_model::{ExitKind, FailKind};
 
 use super::super::*;
 use super::histories::Op;
@@ -33,7 +33,7 @@ pub(super) struct World {
     /// Somebody else has turned on what loading turns off.
     pub(super) compaction: bool,
     pub(super) unanswered: BTreeSet<RequestId>,
-    pub(super) answers: Vec<(RequestId, Result<(), Error>)>,
+    pub(super) answers: Vec<(RequestId, Result<(), Refusal>)>,
     pub(super) nr_requests: u64,
     pub(super) shown: Option<Published>,
     pub(super) stored: Wish,
@@ -223,7 +223,7 @@ impl World {
         id
     }
 
-    pub(super) fn answer(&self, id: RequestId) -> Option<&Result<(), Error>> {
+    pub(super) fn answer(&self, id: RequestId) -> Option<&Result<(), Refusal>> {
         self.answers.iter().find(|(answered, _)| *answered == id).map(|(_, result)| result)
     }
 

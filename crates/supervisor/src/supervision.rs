@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use scherzo_api::details::Details;
-use scherzo_api::types::{HistoryEvent, Reason};
+use scherzo_catalogue::details::Details;
+use scherzo_catalogue::types::{HistoryEvent, Reason};
 
 use super::State;
 use super::backoff::Backoff;
@@ -199,7 +199,7 @@ impl State {
         self.wish = Wish { enabled: self.wish.enabled, ..wish };
         let mut details = fault.to_details();
         details.insert("settings".to_owned(), names.join(", ").into());
-        self.last_error = scherzo_api::catalogue::event_text(HistoryEvent::Reverted, &details);
+        self.last_error = scherzo_catalogue::event_text(HistoryEvent::Reverted, &details);
         self.record(HistoryEvent::Reverted, details);
     }
 

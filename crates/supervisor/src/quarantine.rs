@@ -1,6 +1,6 @@
 //! A kernel and a version of Scherzo that do not work together.
 
-use scherzo_api::types::Reason;
+use scherzo_catalogue::types::Reason;
 
 use super::event::Fault;
 

@@ -1,9 +1,9 @@
 //! Random histories; the invariants are checked after every event.
 
+use crate::Refusal;
 use proptest::prelude::*;
-use scherzo_api::Error;
-use scherzo_api::types::State as Shown;
-use scherzo_wire::message::{ExitKind, FailKind};
+use scherzo_catalogue::types::State as Shown;
+use scherzo_model::{ExitKind, FailKind};
 
 use super::super::*;
 use super::hold;
@@ -129,7 +129,7 @@ proptest! {
         }
         let (before, stored) = (world.state.view(), world.stored);
         let id = world.ask(request);
-        if let Some(Err(Error::Conflict(_) | Error::NotSupported(_) | Error::LimitReached(_))) = world.answer(id) {
+        if let Some(Err(Refusal::Conflict(_) | Refusal::NotSupported(_) | Refusal::LimitReached(_))) = world.answer(id) {
             prop_assert_eq!(world.state.view(), before);
             prop_assert_eq!(world.stored, stored);
         }

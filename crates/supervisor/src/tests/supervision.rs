@@ -1,6 +1,6 @@
 //! Quarantine and probation.
 
-use scherzo_wire::message::FailKind;
+use scherzo_model::FailKind;
 
 use super::super::*;
 use super::histories::Op;

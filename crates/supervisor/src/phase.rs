@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scherzo_wire::message::LoadSettings;
+use scherzo_model::LoadSettings;
 
 use super::arbiter::Decision;
 use super::event::{Choice, Fault, Time};

@@ -2,6 +2,11 @@
 //! `{name}` stands for the argument of that name.
 //!
 //! Sentences are English, until a program says with [`translate_with`] who translates them.
+//!
+//! Architecture invariant: nothing of the bus here, so that what decides without one can name its reasons.
+
+pub mod details;
+pub mod types;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

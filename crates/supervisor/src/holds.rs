@@ -1,7 +1,7 @@
 //! Modes that programs ask for while they need them.
 
-use scherzo_api::Error;
-use scherzo_api::types::Mode;
+use crate::Refusal;
+use scherzo_catalogue::types::Mode;
 
 use super::event::Caller;
 
@@ -25,7 +25,7 @@ pub struct HoldRequest {
 
 impl HoldRequest {
     /// Refuses texts that nobody could read: before a person is asked whether it may be.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Refusal> {
         check_text("reason", &self.reason)?;
         check_text("application id", &self.application)
     }
@@ -55,16 +55,16 @@ impl Holds {
     }
 
     /// Takes a hold and returns its cookie.
-    pub(super) fn add(&mut self, holder: Caller, wanted: HoldRequest) -> Result<u32, Error> {
+    pub(super) fn add(&mut self, holder: Caller, wanted: HoldRequest) -> Result<u32, Refusal> {
         wanted.check()?;
         let nr_own = self.list.iter().filter(|hold| hold.holder.name == holder.name).count();
         if nr_own >= MAX_HOLDS_PER_CALLER || self.list.len() >= MAX_HOLDS {
-            return Err(Error::LimitReached(format!(
+            return Err(Refusal::LimitReached(format!(
                 "A program may have {MAX_HOLDS_PER_CALLER} holds, all programs together {MAX_HOLDS}. Release one first."
             )));
         }
         let cookie = self.last_cookie.checked_add(1).ok_or_else(|| {
-            Error::LimitReached("All numbers for holds have been used. Restart the service scherzod.".into())
+            Refusal::LimitReached("All numbers for holds have been used. Restart the service scherzod.".into())
         })?;
         self.last_cookie = cookie;
         self.list.push(Hold { cookie, holder, wanted });
@@ -94,9 +94,9 @@ impl Holds {
     }
 }
 
-fn check_text(what: &str, text: &str) -> Result<(), Error> {
+fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
     if text.trim().is_empty() || text.len() > MAX_TEXT_BYTES || text.contains(char::is_control) {
-        return Err(Error::InvalidArgs(format!(
+        return Err(Refusal::InvalidArgs(format!(
             "The {what} must be 1 to {MAX_TEXT_BYTES} bytes of text without control characters."
         )));
     }
@@ -137,7 +137,7 @@ mod tests {
         for _ in 0..MAX_HOLDS_PER_CALLER {
             holds.add(caller(":1.1"), wanted(Mode::Fifo)).unwrap();
         }
-        assert!(matches!(holds.add(caller(":1.1"), wanted(Mode::Fifo)), Err(Error::LimitReached(_))));
+        assert!(matches!(holds.add(caller(":1.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
         holds.add(caller(":1.2"), wanted(Mode::Fifo)).unwrap();
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let mut holds = Holds::default();
         for reason in [String::new(), " ".into(), "x".repeat(MAX_TEXT_BYTES + 1), "two\nlines".into()] {
             let asked = HoldRequest { reason, ..wanted(Mode::Fifo) };
-            assert!(matches!(holds.add(caller(":1.1"), asked), Err(Error::InvalidArgs(_))));
+            assert!(matches!(holds.add(caller(":1.1"), asked), Err(Refusal::InvalidArgs(_))));
         }
         assert!(holds.list().is_empty());
     }

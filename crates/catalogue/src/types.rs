@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use scherzo_wire::control::Mode;
+pub use scherzo_model::Mode;
 
 /// A string that is none of those expected.
 #[derive(Clone, Debug, PartialEq, Eq)]

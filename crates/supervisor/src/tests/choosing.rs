@@ -1,6 +1,6 @@
 //! Choices, holds and power.
 
-use scherzo_api::Error;
+use crate::Refusal;
 
 use super::super::*;
 use super::histories::Op;
@@ -32,7 +32,7 @@ fn a_choice_releases_holds_and_tells_their_holders() {
     world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
     assert_eq!(world.released.last(), Some(&(":1.2".to_owned(), 2)));
     let gone = world.ask(Request::ReleaseMode(2));
-    assert!(matches!(world.answer(gone), Some(Err(Error::NoSuchHold(_)))));
+    assert!(matches!(world.answer(gone), Some(Err(Refusal::NoSuchHold(_)))));
     world.calm_down();
     assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
     assert_eq!(world.stored.chosen_by, Some(1000));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scherzo_api::types::{Reason, State as Shown};
+use scherzo_catalogue::types::{Reason, State as Shown};
 
 use super::super::phase::{Loaded, Phase};
 use super::super::*;

@@ -7,8 +7,8 @@
 //! 5. the power profile;
 //! 6. the default.
 
-use scherzo_api::details::{Detail, Details};
-use scherzo_api::types::{Mode, Reason, RequestedMode};
+use scherzo_catalogue::details::{Detail, Details};
+use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
 
 use super::event::{Choice, Fault, Wish};
 use super::holds::Holds;

@@ -1,8 +1,8 @@
 //! On, off, loaded and anew.
 
-use scherzo_api::Error;
-use scherzo_api::types::State as Shown;
-use scherzo_wire::message::FailKind;
+use crate::Refusal;
+use scherzo_catalogue::types::State as Shown;
+use scherzo_model::FailKind;
 
 use super::super::*;
 use super::histories::Op;
@@ -41,7 +41,7 @@ fn a_switch_is_answered_by_the_engine_or_not_at_all() {
     world.wait(SECOND * 19);
     assert_eq!(world.answer(stuck), None, "it may only be slow");
     world.wait(SECOND * 2);
-    assert!(matches!(world.answer(stuck), Some(Err(Error::Busy(_)))));
+    assert!(matches!(world.answer(stuck), Some(Err(Refusal::Busy(_)))));
     world.engine_acts();
     assert_eq!(world.state.view().choice.mode, Mode::Interactive, "it switches once it is back");
 }
@@ -56,7 +56,7 @@ fn degraded_shows_and_passes() {
     world.wait(SECOND * 4);
     assert_eq!(world.answer(asked), None);
     world.wait(SECOND * 2);
-    assert!(matches!(world.answer(asked), Some(Err(Error::Busy(_)))), "who is known not to answer is not waited for");
+    assert!(matches!(world.answer(asked), Some(Err(Refusal::Busy(_)))), "who is known not to answer is not waited for");
     world.degraded = false;
     world.wait(SECOND * 2);
     assert_eq!(world.state.view().state, Shown::Running);
@@ -134,7 +134,7 @@ fn who_asks_for_statistics_only_takes_half_of_the_room() {
         assert_eq!(world.answer(id), None);
     }
     let id = world.ask(Request::GetStats);
-    assert!(matches!(world.answer(id), Some(Err(Error::LimitReached(_)))), "{:?}", world.answer(id));
+    assert!(matches!(world.answer(id), Some(Err(Refusal::LimitReached(_)))), "{:?}", world.answer(id));
     let id = world.ask(Request::SetEnabled(false));
     assert_eq!(world.answer(id), None, "there is room for a choice");
     world.calm_down();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use scherzo_api::Error;
-use scherzo_api::details::Details;
-use scherzo_api::names::OPS_PREFIX;
-use scherzo_api::types::{HistoryEvent, Mode, Reason, RequestedMode};
-use scherzo_wire::message::{ExitKind, FailKind, LoadSettings};
+use crate::Refusal;
+use scherzo_catalogue::details::Details;
+use scherzo_catalogue::types::{HistoryEvent, Mode, Reason, RequestedMode};
+use scherzo_model::OPS_PREFIX;
+use scherzo_model::{ExitKind, FailKind, LoadSettings};
 
 use super::holds::HoldRequest;
 use super::power::{PowerEvent, Source};
@@ -14,7 +14,7 @@ use super::quarantine::{Build, Quarantine};
 use super::view::Published;
 use crate::settings::Settings;
 
-/// Time since the service started. The core never asks a clock; it is told.
+/// Time since the service started. The supervisor never asks a clock; it is told.
 pub type Time = Duration;
 
 /// Identifies a request until it is answered.
@@ -275,7 +275,7 @@ pub enum Action {
         /// Which.
         id: RequestId,
         /// How.
-        result: Result<(), Error>,
+        result: Result<(), Refusal>,
     },
     /// Answer a request to hold a mode.
     ReplyHold {
@@ -410,7 +410,7 @@ impl Fault {
     /// The sentence for people.
     #[must_use]
     pub fn text(&self) -> String {
-        scherzo_api::catalogue::text(self.reason, &self.details)
+        scherzo_catalogue::text(self.reason, &self.details)
     }
 
     /// The reason's id and its arguments, for the history.
@@ -423,12 +423,12 @@ impl Fault {
 
     /// The error for whoever asked to load.
     #[must_use]
-    pub fn to_error(&self) -> Error {
+    pub fn to_error(&self) -> Refusal {
         let text = self.text();
         match self.reason {
-            Reason::NoSchedExt | Reason::MalformedBtf => Error::NotSupported(text),
-            Reason::ForeignScheduler => Error::Conflict(text),
-            _ => Error::LoadFailed(text),
+            Reason::NoSchedExt | Reason::MalformedBtf => Refusal::NotSupported(text),
+            Reason::ForeignScheduler => Refusal::Conflict(text),
+            _ => Refusal::LoadFailed(text),
         }
     }
 }

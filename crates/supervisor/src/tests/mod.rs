@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Duration;
 
-use scherzo_api::types::{Reason, State as Shown};
+use scherzo_catalogue::types::{Reason, State as Shown};
 
 use super::*;
 use world::World;

@@ -1,6 +1,6 @@
 //! What clients see, computed from the state.
 
-use scherzo_api::types::{Reason, RequestedMode, State as PublicState};
+use scherzo_catalogue::types::{Reason, RequestedMode, State as PublicState};
 
 use super::State;
 use super::event::{Choice, Fault, Kernel};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use scherzo_api::Error;
-use scherzo_api::catalogue::gettext_noop;
-use scherzo_api::types::{HistoryEvent, Reason, RequestedMode};
+use crate::Refusal;
+use scherzo_catalogue::gettext_noop;
+use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode};
 
 use super::event::{Action, Caller, Fault, Kernel, Request, RequestId, Time, Wish};
 use super::holds::HoldRequest;
@@ -53,7 +53,7 @@ pub(super) struct Refresh {
 
 enum Verdict {
     Wait,
-    Answer(Result<(), Error>),
+    Answer(Result<(), Refusal>),
     Statistics,
 }
 
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// Refuses without having changed anything, or takes the request.
-    fn admit(&mut self, id: RequestId, caller: Caller, request: Request) -> Result<(), Error> {
+    fn admit(&mut self, id: RequestId, caller: Caller, request: Request) -> Result<(), Refusal> {
         if self.leaving != Leaving::No {
             return Err(stopping());
         }
@@ -87,7 +87,7 @@ impl State {
             }
             Request::Subscribe => {
                 if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&caller.name) {
-                    return Err(Error::LimitReached(
+                    return Err(Refusal::LimitReached(
                         gettext_noop("Too many programs subscribe to statistics. Close one.").into(),
                     ));
                 }
@@ -108,21 +108,21 @@ impl State {
         Ok(())
     }
 
-    fn check_waiters(&self, request: &Request) -> Result<(), Error> {
+    fn check_waiters(&self, request: &Request) -> Result<(), Refusal> {
         let nr_statistics = || self.waiters.iter().filter(|waiter| waiter.want == Want::Statistics).count();
         let full = match request {
             Request::GetStats => nr_statistics() >= MAX_STATISTICS_WAITERS,
             _ => self.waiters.len() >= MAX_WAITERS,
         };
         if full {
-            return Err(Error::LimitReached(
+            return Err(Refusal::LimitReached(
                 gettext_noop("Too many requests wait for an answer. Try again later.").into(),
             ));
         }
         Ok(())
     }
 
-    fn enable(&mut self, id: RequestId, caller: &Caller) -> Result<(), Error> {
+    fn enable(&mut self, id: RequestId, caller: &Caller) -> Result<(), Refusal> {
         self.check_loadable()?;
         if !self.wish.enabled {
             self.wish.enabled = true;
@@ -137,7 +137,7 @@ impl State {
         Ok(())
     }
 
-    fn check_loadable(&self) -> Result<(), Error> {
+    fn check_loadable(&self) -> Result<(), Refusal> {
         if self.kernel == Kernel::Missing {
             return Err(Fault::plain(Reason::NoSchedExt).to_error());
         }
@@ -151,20 +151,20 @@ impl State {
         }
         self.on_trial = false;
         self.try_afresh();
-        self.refuse_loading(&Error::Busy(gettext_noop("Scherzo was turned off while it was being loaded.").into()));
+        self.refuse_loading(&Refusal::Busy(gettext_noop("Scherzo was turned off while it was being loaded.").into()));
         self.wait(id, Want::Stopped, ANSWER_LIMIT);
     }
 
     /// A hold is granted at once; the mode follows as soon as the engine can.
-    fn hold(&mut self, id: RequestId, caller: Caller, wanted: HoldRequest) -> Result<(), Error> {
+    fn hold(&mut self, id: RequestId, caller: Caller, wanted: HoldRequest) -> Result<(), Refusal> {
         let cookie = self.holds.add(caller, wanted)?;
         self.answers.push(Action::ReplyHold { id, cookie });
         Ok(())
     }
 
-    fn release(&mut self, id: RequestId, caller: &Caller, cookie: u32) -> Result<(), Error> {
+    fn release(&mut self, id: RequestId, caller: &Caller, cookie: u32) -> Result<(), Refusal> {
         let hold = self.holds.release(cookie).ok_or_else(|| {
-            Error::NoSuchHold(format!("There is no hold {cookie}. It may have been released already."))
+            Refusal::NoSuchHold(format!("There is no hold {cookie}. It may have been released already."))
         })?;
         if hold.holder.name != caller.name {
             self.act(Action::TellReleased { holder: hold.holder.name, cookie });
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    fn loaded(&self) -> Result<&Loaded, Error> {
+    fn loaded(&self) -> Result<&Loaded, Refusal> {
         match &self.phase {
             Phase::Loaded(loaded) => Ok(loaded),
             _ => Err(not_running()),
@@ -217,7 +217,7 @@ impl State {
     }
 
     /// Answers whoever waits for the scheduler to be loaded: it will not be.
-    pub(super) fn refuse_loading(&mut self, error: &Error) {
+    pub(super) fn refuse_loading(&mut self, error: &Refusal) {
         let refused = self.waiters.extract_if(.., |waiter| waiter.want == Want::Running);
         for waiter in refused.collect::<Vec<_>>() {
             self.reply(waiter.id, Err(error.clone()));
@@ -259,11 +259,11 @@ impl State {
                 Verdict::Answer(Ok(()))
             }
             (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => {
-                Verdict::Answer(Err(Error::NotRunning(
+                Verdict::Answer(Err(Refusal::NotRunning(
                     gettext_noop("The scheduler ended before it could switch. Look at the state in a moment.").into(),
                 )))
             }
-            (Want::Decision(_), _) if late => Verdict::Answer(Err(Error::Busy(
+            (Want::Decision(_), _) if late => Verdict::Answer(Err(Refusal::Busy(
                 gettext_noop("The engine does not answer. It switches to your choice when it is back.").into(),
             ))),
             (Want::Statistics, Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
@@ -278,19 +278,19 @@ impl State {
         self.waiters.push(Waiter { id, want, asked_at: self.now, deadline: self.now + limit });
     }
 
-    fn reply(&mut self, id: RequestId, result: Result<(), Error>) {
+    fn reply(&mut self, id: RequestId, result: Result<(), Refusal>) {
         self.answers.push(Action::Reply { id, result });
     }
 }
 
-fn not_running() -> Error {
-    Error::NotRunning(gettext_noop("Scherzo is not running. Turn it on with `scherzoctl enable`.").into())
+fn not_running() -> Refusal {
+    Refusal::NotRunning(gettext_noop("Scherzo is not running. Turn it on with `scherzoctl enable`.").into())
 }
 
-fn stopping() -> Error {
-    Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
+fn stopping() -> Refusal {
+    Refusal::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
 }
 
-fn too_late() -> Error {
-    Error::Busy(gettext_noop("The kernel has not finished yet. Look at the state in a moment.").into())
+fn too_late() -> Refusal {
+    Refusal::Busy(gettext_noop("The kernel has not finished yet. Look at the state in a moment.").into())
 }

@@ -1,9 +1,9 @@
 //! From idle to loaded and back, expected or not.
 
-use scherzo_api::details::Details;
-use scherzo_api::types::{HistoryEvent, Reason};
-use scherzo_wire::layout::WIRE_VERSION;
-use scherzo_wire::message::{ExitKind, FailKind};
+use scherzo_catalogue::details::Details;
+use scherzo_catalogue::types::{HistoryEvent, Reason};
+use scherzo_model::WIRE_VERSION;
+use scherzo_model::{ExitKind, FailKind};
 
 use super::State;
 use super::backoff::GOOD_RUN;
