@@ -8,7 +8,7 @@ use crate::agreement::ensure_agreement;
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
     COMPACTION, ENGINE, MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, kernel, property, rcu_policy, wait_for_state, wait_until,
+    ensure_unloaded, kernel, property, rcu_policy, wait_for_state, wait_until, with_user_seat,
 };
 use scherzo_rig::shell::Shell;
 
@@ -68,16 +68,34 @@ pub(super) fn daemon_killed(guest: &mut Guest) -> Result<()> {
 /// While user space is stopped, BPF schedules alone; afterwards user space takes part again.
 pub(super) fn engine_stopped(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
+    with_user_seat(guest, |guest| {
+        while_stopped(guest, |guest| wait_for_state(guest, "degraded", Duration::from_secs(5)))?;
+        wait_for_state(guest, "running", MOMENT)
+    })?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// Where the kernel side applies the policy, nothing depends on the engine: it is not even noticed that it is stopped.
+pub(super) fn engine_not_needed(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    while_stopped(guest, |guest| {
+        guest.check("sleep 5", MOMENT * 2)?;
+        let state = property(guest, "State")?;
+        ensure!(state == "running", "without an engine that it does not need, the state is {state}");
+        Ok(())
+    })?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// Does something under two hogs per CPU while the engine is stopped; programs must still start.
+fn while_stopped(guest: &mut Guest, work: impl FnOnce(&mut Guest) -> Result<()>) -> Result<()> {
     guest.check(&format!("pkill -STOP -x {ENGINE}"), MOMENT)?;
-    // There must be something that user space does not answer.
     let load = guest.spawn("exec stress-ng --cpu $((2 * $(nproc))) --timeout 12s --quiet")?;
-    let degraded = wait_for_state(guest, "degraded", Duration::from_secs(5)).and_then(|()| ensure_responsive(guest));
+    let outcome = work(guest).and_then(|()| ensure_responsive(guest));
     let stopped = guest.wait(load, Duration::from_secs(30), |_| {});
     guest.check(&format!("pkill -CONT -x {ENGINE}"), MOMENT)?;
-    degraded?;
-    stopped?;
-    wait_for_state(guest, "running", MOMENT)?;
-    ensure_undisturbed(guest, &loaded)
+    outcome?;
+    stopped.map(drop)
 }
 
 /// CPUs go offline and return under load, without the scheduler being reloaded: first with pauses, then in quick

@@ -52,6 +52,7 @@ const SCHEDULING: &[Case] = &[
     case("fork storm", storms::fork),
     case("a CPU goes offline and returns", faults::cpu_hotplug),
     case("engine stopped for 12 s", faults::engine_stopped),
+    case("engine stopped where it is not needed", faults::engine_not_needed),
     case("engine killed", faults::engine_killed),
     case("a standby engine takes over", kills::one),
     case("a standby engine prepared for other CPUs", kills::one_after_hotplug),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
     ENGINE, MOMENT, call, end_load, ensure_loaded, ensure_responsive, ensure_undisturbed, ensure_unloaded, journal,
-    property, rcu_policy, start_load, statistics, wait_for_state, wait_until,
+    property, rcu_policy, start_load, statistics, wait_for_state, wait_until, with_user_seat,
 };
 use scherzo_rig::shell::Shell;
 
@@ -53,18 +53,20 @@ pub(super) fn hotplug(guest: &mut Guest) -> Result<()> {
     outcome
 }
 
-/// User space is stopped under two hogs per CPU; BPF schedules alone until it is back.
+/// User space is stopped under two hogs per CPU while it applies the policy; BPF schedules alone until it is back.
 pub(super) fn stopped_engine(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
-    let load = start_load(guest)?;
-    guest.check(&format!("pkill -STOP -x {ENGINE}"), MOMENT)?;
-    let degraded = wait_for_state(guest, "degraded", Duration::from_secs(5))
-        .and_then(|()| guest.check("sleep 15", LIMIT).map(drop))
-        .and_then(|()| ensure_responsive(guest));
-    guest.check(&format!("pkill -CONT -x {ENGINE}"), MOMENT)?;
-    degraded?;
-    wait_for_state(guest, "running", MOMENT)?;
-    end_load(guest, &load)?;
+    with_user_seat(guest, |guest| {
+        let load = start_load(guest)?;
+        guest.check(&format!("pkill -STOP -x {ENGINE}"), MOMENT)?;
+        let degraded = wait_for_state(guest, "degraded", Duration::from_secs(5))
+            .and_then(|()| guest.check("sleep 15", LIMIT).map(drop))
+            .and_then(|()| ensure_responsive(guest));
+        guest.check(&format!("pkill -CONT -x {ENGINE}"), MOMENT)?;
+        degraded?;
+        wait_for_state(guest, "running", MOMENT)?;
+        end_load(guest, &load)
+    })?;
     ensure_undisturbed(guest, &loaded)
 }
 

@@ -70,12 +70,12 @@ macro_rules! modes {
 modes! {
     Interactive = 0 {
         name: "interactive",
-        text: "Deadline order, interactive tasks first; arrival order while the machine is under-used.",
+        text: "Those with credit first, by deadline; the others by weighted virtual runtime.",
         title: gettext_noop("Interactive"),
         summary: gettext_noop("What you use reacts first, whatever else runs"),
         short_title: None,
         suits: "everyday work",
-        effect: "What somebody waits for (programs that sleep and wake often) runs first. The rest shares what is left in order of what it has used, and never starves: what has waited longer than 100 ms gets every other turn, and is not overtaken by background work that came so much later. The more tasks wait, the shorter their turns",
+        effect: "Who sleeps for a third of its time or more runs as soon as it wakes, for up to 100 ms in one go. Everybody else takes turns by nice level, SCHED_IDLE and what it has used, and keeps at least half of its share whatever the others do. The more tasks wait, the shorter their turns; see [design/policy.md](design/policy.md)",
         cost: "some throughput under loads that switch constantly between programs, see [benchmarks.md](benchmarks.md)",
     }
     Fifo = 1 {

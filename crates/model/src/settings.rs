@@ -23,6 +23,9 @@ macro_rules! for_each_setting {
                     slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime.";
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used.";
                 }
+                "Who applies the policy. This changes at once as well." {
+                    kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself in the mode \"interactive\": shares by nice level, and credit for those that sleep. Without it the engine decides, in user space.";
+                }
                 "Where a task runs. These change at once as well." {
                     builtin_idle: bool = true, Flag, AtOnce, "The kernel's built-in selection finds idle CPUs. Without it Scherzo searches by itself, as the next two say.";
                     whole_cores: bool = true, Flag, AtOnce, "Prefer cores of which every thread is idle; only without builtin_idle can this be false.";

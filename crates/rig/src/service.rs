@@ -145,6 +145,14 @@ pub fn ensure_unloaded(shell: &mut dyn Shell) -> Result<()> {
     Ok(())
 }
 
+/// Does something while the engine in user space applies the policy, instead of the kernel side.
+pub fn with_user_seat<S: Shell>(shell: &mut S, work: impl FnOnce(&mut S) -> Result<()>) -> Result<()> {
+    shell.check("scherzoctl config set kernel_seat false", MOMENT)?;
+    let outcome = work(shell);
+    shell.check("scherzoctl config set kernel_seat true", MOMENT)?;
+    outcome
+}
+
 /// The same scheduler must still be loaded, without having been loaded again.
 pub fn ensure_undisturbed(shell: &mut dyn Shell, before: &KernelState) -> Result<()> {
     let now = kernel(shell)?;

@@ -115,6 +115,8 @@ pub struct TaskStruct {
     pub flags: u32,
     /// Below 100: real-time.
     pub prio: i32,
+    /// 120 for nice 0.
+    pub static_prio: i32,
     /// `SCHED_*`.
     pub policy: u32,
     /// CPUs in the mask.

@@ -21,6 +21,9 @@ struct Arguments {
     /// The scheduler's mode
     #[arg(long, default_value = "interactive", value_parser = parse_mode)]
     mode: Mode,
+    /// Have the engine in user space apply the policy, instead of the kernel side
+    #[arg(long)]
+    user_seat: bool,
     /// Write what ran where, for Perfetto
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -47,8 +50,13 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
     if let Some(nr_cpus) = arguments.cpus {
         scenario.set_cpus(nr_cpus)?;
     }
-    let options =
-        RunOptions { seed: arguments.seed, mode: arguments.mode, trace: arguments.trace.is_some(), fault: None };
+    let options = RunOptions {
+        seed: arguments.seed,
+        mode: arguments.mode,
+        kernel_seat: !arguments.user_seat,
+        trace: arguments.trace.is_some(),
+        fault: None,
+    };
     let report = run(&scenario, &options);
     print!("{report}");
     if let (Some(path), Some(trace)) = (&arguments.trace, &report.trace) {

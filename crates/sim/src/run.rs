@@ -32,6 +32,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// The scheduler's mode.
     pub mode: Mode,
+    /// Who applies the policy: BPF, or the engine in user space.
+    pub kernel_seat: bool,
     /// Write down what ran where.
     pub trace: bool,
     /// What goes wrong on purpose.
@@ -40,7 +42,7 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { seed: 1, mode: Mode::Interactive, trace: false, fault: None }
+        Self { seed: 1, mode: Mode::Interactive, kernel_seat: true, trace: false, fault: None }
     }
 }
 
@@ -71,7 +73,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Report {
 
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, options: &RunOptions) -> Self {
-        let settings = LoadSettings { mode: options.mode, ..LoadSettings::default() };
+        let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
         let engine_pid = crate::machine::FIRST_PID as u32;
         let mut machine = Machine::new(scenario.profile(), scenario.topology(), Costs::default(), engine_pid);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;

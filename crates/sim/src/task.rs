@@ -125,10 +125,14 @@ const NICE_WEIGHTS: [u32; 40] = [
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The weight that sched_ext gives to a nice level: `sched_weight_to_cgroup()`, 100 for nice 0.
+/// The kernel's weight of a nice level: 1024 for nice 0.
 pub fn weight_of_nice(nice: i32) -> u32 {
-    let weight = NICE_WEIGHTS[(nice.clamp(-20, 19) + 20) as usize];
-    ((weight * 100 + 512) / 1024).clamp(1, 10_000)
+    NICE_WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
+}
+
+/// What sched_ext makes of it: `sched_weight_to_cgroup()`, 100 for nice 0.
+fn scx_weight_of_nice(nice: i32) -> u32 {
+    ((weight_of_nice(nice) * 100 + 512) / 1024).clamp(1, 10_000)
 }
 
 const SCHED_EXT: u32 = 7;
@@ -146,6 +150,7 @@ impl Task {
             task: TaskStruct {
                 flags: identity.flags,
                 prio: if realtime { 49 } else { 120 + identity.nice },
+                static_prio: 120 + identity.nice,
                 policy: if realtime { SCHED_FIFO } else { SCHED_EXT },
                 nr_cpus_allowed: identity.mask.count() as i32,
                 pid,
@@ -153,7 +158,7 @@ impl Task {
                 nvcsw: 0,
                 cpus_ptr: std::ptr::null_mut(),
                 cgroups: std::ptr::null_mut(),
-                scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: weight_of_nice(identity.nice), flags: 0 },
+                scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of_nice(identity.nice), flags: 0 },
                 comm,
                 migration_disabled: 0,
                 sim_id: id as u32,
@@ -256,6 +261,6 @@ mod tests {
 
     #[test]
     fn nice_levels_have_the_weights_of_the_kernel() {
-        assert_eq!([-20, 0, 5, 19].map(weight_of_nice), [8668, 100, 33, 1]);
+        assert_eq!([-20, 0, 5, 19].map(scx_weight_of_nice), [8668, 100, 33, 1]);
     }
 }

@@ -8,7 +8,7 @@
 #define SCHERZO_WIRE_VERSION 4
 
 enum scherzo_mode {
-	/* Deadline order, interactive tasks first; arrival order while the machine is under-used */
+	/* Those with credit first, by deadline; the others by weighted virtual runtime */
 	SCHERZO_MODE_INTERACTIVE = 0,
 	/* Arrival order with a fixed slice */
 	SCHERZO_MODE_FIFO = 1,

@@ -59,6 +59,7 @@ typedef long long s64;
 #define SCHERZO_FLAG_OWN_IDLE 0x4 /* BPF looks for idle CPUs by itself, not the kernel's built-in selection */
 #define SCHERZO_FLAG_WHOLE_CORES 0x8 /* that search prefers cores of which every thread is idle */
 #define SCHERZO_FLAG_NUMA_LOCAL 0x10 /* and looks in the task's own node first */
+#define SCHERZO_FLAG_KERNEL_SEAT 0x20 /* BPF itself follows the policy, without user space, in the mode interactive */
 
 enum scherzo_order {
 	SCHERZO_ORDER_DEADLINE = 0,

@@ -16,7 +16,7 @@ pub enum Order {
 
 /// How a CPU is found for a task, and by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "four switches that do not depend on each other, as bits of a word")]
+#[expect(clippy::struct_excessive_bools, reason = "five switches that do not depend on each other, as bits of a word")]
 pub struct Placement {
     /// Every decision in user space: BPF takes no shortcut.
     pub full_user: bool,
@@ -26,18 +26,20 @@ pub struct Placement {
     pub whole_cores: bool,
     /// BPF's own search looks in the task's NUMA node first.
     pub numa_local: bool,
+    /// BPF follows the policy by itself in the mode interactive; else user space does.
+    pub kernel_seat: bool,
 }
 
 impl Default for Placement {
     fn default() -> Self {
-        Self { full_user: false, builtin_idle: true, whole_cores: true, numa_local: true }
+        Self { full_user: false, builtin_idle: true, whole_cores: true, numa_local: true, kernel_seat: true }
     }
 }
 
 impl From<&LoadSettings> for Placement {
     fn from(settings: &LoadSettings) -> Self {
-        let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, .. } = *settings;
-        Self { full_user, builtin_idle, whole_cores, numa_local }
+        let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, kernel_seat, .. } = *settings;
+        Self { full_user, builtin_idle, whole_cores, numa_local, kernel_seat }
     }
 }
 
@@ -46,12 +48,14 @@ impl Placement {
     const OWN_IDLE: u64 = 0x4;
     const WHOLE_CORES: u64 = 0x8;
     const NUMA_LOCAL: u64 = 0x10;
+    const KERNEL_SEAT: u64 = 0x20;
 
     const fn pack(self) -> u64 {
         (if self.full_user { Self::FULL_USER } else { 0 })
             | (if self.builtin_idle { 0 } else { Self::OWN_IDLE })
             | (if self.whole_cores { Self::WHOLE_CORES } else { 0 })
             | (if self.numa_local { Self::NUMA_LOCAL } else { 0 })
+            | (if self.kernel_seat { Self::KERNEL_SEAT } else { 0 })
     }
 
     const fn unpack(flags: u64) -> Self {
@@ -60,6 +64,7 @@ impl Placement {
             builtin_idle: flags & Self::OWN_IDLE == 0,
             whole_cores: flags & Self::WHOLE_CORES != 0,
             numa_local: flags & Self::NUMA_LOCAL != 0,
+            kernel_seat: flags & Self::KERNEL_SEAT != 0,
         }
     }
 }
@@ -116,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_survive_packing(mode in 0..Mode::ALL.len() as u8, preemption: bool, flags in 0u64..32, fifo: bool, generation: u32) {
+        fn words_survive_packing(mode in 0..Mode::ALL.len() as u8, preemption: bool, flags in 0u64..64, fifo: bool, generation: u32) {
             let word = ControlWord {
                 mode: Mode::from_wire(mode).unwrap(),
                 preemption,

@@ -335,7 +335,7 @@ static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo
 {
 	struct scherzo_facts *fact;
 
-	if (tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
+	if (kernel_seat() || tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
 		return;
 	fact = reserve_facts();
 	if (fact) {

@@ -166,40 +166,10 @@ static __always_inline void drain_decisions(const struct scherzo_control *page)
 	bpf_user_ringbuf_drain(&decisions, drain_one, NULL, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
-{
-	s32 nr = queue_count(QUEUE_ID(kind, index));
-
-	return nr > 0 ? nr : 0;
-}
-
-static __always_inline bool take_from(enum queue_kind kind, u32 index)
-{
-	return nr_queued(kind, index) && scx_bpf_dsq_move_to_local(QUEUE_ID(kind, index), 0);
-}
-
-/* Key at the head of an ordered queue; false if it is empty. */
-VERIFIED_ONCE int head_key(u64 queue, u64 *key_ns)
-{
-	struct task_struct *head;
-	bool found = false;
-
-	if (!key_ns || queue_count(queue) <= 0)
-		return false;
-	/* The verifier sees this from ops.init too, which sets the warden up and may sleep. */
-	bpf_rcu_read_lock();
-	head = __COMPAT_scx_bpf_dsq_peek(queue);
-	if (head) {
-		*key_ns = head->scx.dsq_vtime;
-		found = true;
-	}
-	bpf_rcu_read_unlock();
-	return found;
-}
-
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
 #define PICK_FIFO 0x1 /* arrival order is the one in force */
 #define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
+#define PICK_KERNEL_SEAT 0x4 /* BPF follows the policy by itself */
 
 /*
  * The batch task that is due has waited longer than the bound. Keys say when a task would have arrived had it deserved
@@ -297,7 +267,7 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 
 		if (llc >= nr_llcs)
 			llc -= nr_llcs;
-		if (take_from_domain(llc, cpu, now, how)) {
+		if (take_by_policy(llc, cpu) || take_from_domain(llc, cpu, now, how)) {
 			count(SCHERZO_CNT_STOLEN);
 			return true;
 		}
@@ -313,11 +283,14 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 		return false;
 	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
 		return true;
+	/* What was queued before the seat changed takes turns with what is queued since. */
+	if ((how & PICK_KERNEL_SEAT || cpuc->turn_order++ & 1) && take_by_policy(cpuc->llc, cpu))
+		return true;
 	if (pinned_goes_first(cpuc, cpu) && take_from(QUEUE_CPU, cpu))
 		return true;
 	if (take_from_domain(cpuc->llc, cpu, now, how))
 		return true;
-	if (take_from(QUEUE_CPU, cpu))
+	if (take_from(QUEUE_CPU, cpu) || take_by_policy(cpuc->llc, cpu))
 		return true;
 	return nr_llcs > 1 && steal(cpuc->llc, cpu, now, how);
 }
@@ -427,6 +400,8 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	u64 slice_ns = default_slice_ns(page);
 	u64 now = scx_bpf_now();
 
+	if (tctx && !is_engine(prev))
+		charge(prev, tctx, cpuc, now);
 	if (!tctx || is_engine(prev)) {
 		scx_bpf_task_set_slice(prev, slice_ns);
 		return;
@@ -505,11 +480,15 @@ VERIFIED_ONCE int leave_cpu(s32 cpu)
 	u32 llc;
 
 	push_off(QUEUE_ID(QUEUE_CPU, cpu), cpu);
+	push_off(QUEUE_ID(QUEUE_CPU_PROMPT, cpu), cpu);
+	push_off(QUEUE_ID(QUEUE_CPU_FAIR, cpu), cpu);
 	open_own_queue(cpu);
 	bpf_for(llc, 0, nr_llcs) {
 		push_off(QUEUE_ID(QUEUE_INTERACTIVE, llc), cpu);
 		push_off(QUEUE_ID(QUEUE_BATCH, llc), cpu);
 		push_off(QUEUE_ID(QUEUE_FIFO, llc), cpu);
+		push_off(QUEUE_ID(QUEUE_PROMPT, llc), cpu);
+		push_off(QUEUE_ID(QUEUE_FAIR, llc), cpu);
 	}
 	return 0;
 }

@@ -36,9 +36,18 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || others_are_due(llc, now))
 		return true;
+	tctx = task_ctx(p);
+	if (kernel_seat()) {
+		if (is_fair_owed(llc) && (nr_queued(QUEUE_FAIR, llc) || nr_queued(QUEUE_CPU_FAIR, cpu)))
+			return true;
+		if (!nr_queued(QUEUE_PROMPT, llc) && !nr_queued(QUEUE_CPU_PROMPT, cpu))
+			return false;
+		key_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->weight) : now + KEY_REACH_NS;
+		return was_due_before(QUEUE_ID(QUEUE_PROMPT, llc), key_ns) ||
+		       was_due_before(QUEUE_ID(QUEUE_CPU_PROMPT, cpu), key_ns);
+	}
 	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
 		return false;
-	tctx = task_ctx(p);
 	/* Without a judgement it comes after everybody. */
 	if (!tctx || !judged_key(task_slot(tctx), now, &key_ns))
 		key_ns = now + KEY_REACH_NS;

@@ -66,6 +66,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 {
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_struct *parent;
+	struct task_ctx *parent_ctx;
 	struct scherzo_slot *slot;
 	struct custody *custody;
 	u32 index = SCHERZO_NO_SLOT;
@@ -74,6 +76,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 		return 0;
 	if (bpf_map_pop_elem(&free_slots, &index))
 		index = SCHERZO_NO_SLOT;
+	tctx->weight = weight_of(p);
+	parent = args->fork ? bpf_get_current_task_btf() : NULL;
+	parent_ctx = parent ? task_ctx(parent) : NULL;
+	if (parent_ctx)
+		split_credit(tctx, parent_ctx);
 	tctx->slot = index;
 	tctx->last_cpu = -1;
 	tctx->wait_cpu = -1;
@@ -98,6 +105,7 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 	if (!tctx)
 		return;
 	leave_queue(tctx);
+	uncount_weight(tctx);
 	tctx->wait_since_ns = 0;
 }
 
@@ -107,10 +115,13 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	struct task_ctx *tctx = task_ctx(p);
 	u32 index;
 
-	if (!page || !tctx || tctx->slot == SCHERZO_NO_SLOT)
+	if (!page || !tctx)
+		return;
+	uncount_weight(tctx);
+	leave_queue(tctx);
+	if (tctx->slot == SCHERZO_NO_SLOT)
 		return;
 	leave_custody(tctx);
-	leave_queue(tctx);
 	index = tctx->slot;
 	tctx->slot = SCHERZO_NO_SLOT;
 	__sync_fetch_and_add(&page->nr_tasks, -1);
@@ -123,12 +134,17 @@ VERIFIED_ONCE s32 create_queues(void)
 	s32 err = scx_bpf_create_dsq(ENGINE_DSQ, -1);
 	u32 index;
 
-	bpf_for(index, 0, nr_cpu_slots)
+	bpf_for(index, 0, nr_cpu_slots) {
 		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU_PROMPT, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU_FAIR, index), -1);
+	}
 	bpf_for(index, 0, nr_llcs) {
 		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_INTERACTIVE, index), -1);
 		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_BATCH, index), -1);
 		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FIFO, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_PROMPT, index), -1);
+		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FAIR, index), -1);
 	}
 	return err;
 }

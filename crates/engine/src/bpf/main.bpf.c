@@ -17,6 +17,8 @@
  *   - If user space does not answer, BPF schedules alone in arrival order until it does (custody.bpf.h), and a timer
  *     looks after what waits (warden.bpf.h).
  *
+ * In the mode interactive BPF follows the policy by itself, without user space (seat.bpf.h), unless a setting says otherwise.
+ *
  * Modes are a control word that each callback reads once; switching never unloads anything.
  *
  * Credits. The division of labour descends from scx_rustland (Andrea Righi), waking on a class of voluntary sleepers
@@ -31,8 +33,10 @@ char _license[] SEC("license") = "GPL";
 
 #include "state.bpf.h"
 #include "queues.bpf.h"
+#include "credit.bpf.h"
 #include "idle.bpf.h"
 #include "place.bpf.h"
+#include "seat.bpf.h"
 #include "custody.bpf.h"
 #include "dispatch.bpf.h"
 #include "follow.bpf.h"
@@ -84,6 +88,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx
 	tctx->woken = true;
 	tctx->last_burst_ns = tctx->burst_ns;
 	tctx->burst_ns = 0;
+	credit_sleep(p, tctx, now);
 	start_waiting(p, tctx, now);
 }
 
@@ -130,6 +135,8 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	struct cpu_ctx *cpuc;
 	s32 cpu;
 
+	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu)))
+		return -1;
 	if (waker_says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return bpf_get_smp_processor_id();
@@ -140,6 +147,8 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	}
 	if (word.preemption) {
 		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
+		if (cpu < 0 && word.kernel_seat)
+			cpu = interrupt_any_longer(p, prev_cpu);
 		cpuc = cpu_ctx(cpu);
 		if (cpuc) {
 			note_brief(cpuc, tctx, scx_bpf_now() + TAKEOVER_NS);
@@ -266,6 +275,27 @@ static __always_inline bool gave_way(struct task_struct *p, const struct task_ct
 	       !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
 }
 
+/* The same where the kernel has the seat. */
+static __always_inline void wait_by_policy(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+					   struct control_word word, u64 enq_flags)
+{
+	u32 klass = task_class(tctx);
+	s32 cpu;
+
+	if (is_pinned(p) && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	if (enq_flags & SCX_ENQ_REENQ)
+		count(SCHERZO_CNT_REQUEUED);
+	queue_by_policy(p, word_bits(word), enq_flags);
+	if (!(enq_flags & SCX_ENQ_REENQ) || is_pinned(p) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return;
+	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 /* Where a task goes that no CPU was taken for: into a queue of ours or into custody. */
 static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
 				     struct control_word word, u64 enq_flags)
@@ -277,6 +307,10 @@ static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tct
 		return;
 	}
 	follow_wait(p, tctx);
+	if (word.kernel_seat) {
+		wait_by_policy(p, tctx, page, word, enq_flags);
+		return;
+	}
 	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
 		return;
 	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
@@ -348,8 +382,11 @@ void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
 
-	if (tctx)
-		leave_custody(tctx);
+	if (!tctx)
+		return;
+	leave_custody(tctx);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		uncount_weight(tctx);
 }
 
 void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
@@ -370,6 +407,8 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		how |= PICK_FIFO;
 	if (word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power)
 		how |= PICK_BATCH;
+	if (word.kernel_seat)
+		how |= PICK_KERNEL_SEAT;
 
 	drain_decisions(page);
 	if (READ_ONCE(stranded_cpu)) {
@@ -382,6 +421,11 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		try_recover(page, now);
 		if (READ_ONCE(nr_in_custody) > 0)
 			sweep_custody(now);
+	}
+	if (word.kernel_seat && prev && prev->scx.flags & SCX_TASK_QUEUED && has_seat_work(cpuc->llc, cpu) &&
+	    prev_goes_on(prev, cpu)) {
+		keep_running(prev, page, cpuc, word);
+		return;
 	}
 	if (take_work(cpu, cpuc, now, how, word)) {
 		wake_engine_for_backlog(page, now, false);
@@ -401,6 +445,22 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		keep_running(prev, page, cpuc, word);
 }
 
+/* Who has used up its credit may be preempted from now on. */
+static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	bool was_prompt;
+
+	if (!tctx || is_engine(p))
+		return;
+	was_prompt = tctx->prompt;
+	charge(p, tctx, cpuc, now);
+	if (was_prompt && !tctx->prompt && !is_kthread(p)) {
+		WRITE_ONCE(cpuc->burst_since_ns, 0);
+		publish_claim(cpuc, cpu, tctx->vruntime);
+	}
+}
+
 void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 {
 	struct scherzo_control *page = control_page();
@@ -414,6 +474,8 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	if (!cpuc || !page)
 		return;
 	word = control_word(page);
+	if (word.kernel_seat)
+		charge_running(p, cpuc, cpu, now);
 	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
 		scx_bpf_task_set_slice(p, 0);
@@ -424,6 +486,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
+	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -451,13 +514,14 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_queue(tctx);
+	begin_to_charge(p, tctx, cpuc, page ? default_slice_ns(page) : SCX_SLICE_DFL, now);
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
-	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL ? klass : judged_class(tctx), now);
+	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || kernel_seat() ? klass : judged_class(tctx), now);
 	tctx->wait_since_ns = 0;
 	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)
@@ -482,6 +546,8 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	cpuc->runs_engine = false;
 	ours_left(cpuc, now);
+	if (!is_engine(p))
+		end_to_charge(p, tctx, cpuc, now, runnable);
 	ran_ns = time_delta(now, tctx->started_ns);
 	if (ran_ns > 0) {
 		tctx->sum_exec_ns += ran_ns;
@@ -519,7 +585,7 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	if (cpuc->rechecked || !cpuc->online)
 		return;
 	if (nr_queued(QUEUE_INTERACTIVE, cpuc->llc) || nr_queued(QUEUE_BATCH, cpuc->llc) ||
-	    nr_queued(QUEUE_FIFO, cpuc->llc) || nr_queued(QUEUE_CPU, cpu)) {
+	    nr_queued(QUEUE_FIFO, cpuc->llc) || nr_queued(QUEUE_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {
 		cpuc->rechecked = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}

@@ -193,8 +193,11 @@ static __always_inline void forget_cpu(struct cpu_ctx *cpuc, s32 cpu)
 /* The key that user space last gave the task, or now if it never did. */
 static __always_inline u64 published_key_ns(const struct task_ctx *tctx, u64 now)
 {
-	const struct scherzo_slot *slot = task_slot(tctx);
+	const struct scherzo_slot *slot;
 
+	if (kernel_seat())
+		return tctx->vruntime;
+	slot = task_slot(tctx);
 	return (slot ? READ_ONCE(slot->key_ns) : 0) ?: now;
 }
 

@@ -11,22 +11,46 @@
  * low it gets in one race only (a decision overtaken by the kernel between its check and its effect), and then the warden
  * puts it right.
  */
+static __always_inline s32 *cpu_count(struct cpu_ctx *cpuc, u32 kind)
+{
+	if (kind == QUEUE_CPU)
+		return &cpuc->nr_own;
+	return kind == QUEUE_CPU_PROMPT ? &cpuc->nr_own_prompt : &cpuc->nr_own_fair;
+}
+
+static __always_inline bool is_cpu_queue(u32 kind)
+{
+	return kind == QUEUE_CPU || kind == QUEUE_CPU_PROMPT || kind == QUEUE_CPU_FAIR;
+}
+
+static __always_inline s32 *llc_count(struct llc_ctx *domain, u32 kind)
+{
+	switch (kind) {
+	case QUEUE_INTERACTIVE:
+		return &domain->nr_interactive;
+	case QUEUE_BATCH:
+		return &domain->nr_batch;
+	case QUEUE_PROMPT:
+		return &domain->nr_prompt;
+	case QUEUE_FAIR:
+		return &domain->nr_fair;
+	default:
+		return &domain->nr_fifo;
+	}
+}
+
 static __always_inline s32 queue_count(u64 queue)
 {
 	u32 kind = queue >> 32, index = queue;
 	struct llc_ctx *domain;
 	struct cpu_ctx *cpuc;
 
-	if (kind == QUEUE_CPU) {
+	if (is_cpu_queue(kind)) {
 		cpuc = cpu_ctx(index);
-		return cpuc ? READ_ONCE(cpuc->nr_own) : 0;
+		return cpuc ? READ_ONCE(*cpu_count(cpuc, kind)) : 0;
 	}
 	domain = llc_ctx(index);
-	if (!domain)
-		return 0;
-	if (kind == QUEUE_INTERACTIVE)
-		return READ_ONCE(domain->nr_interactive);
-	return kind == QUEUE_BATCH ? READ_ONCE(domain->nr_batch) : READ_ONCE(domain->nr_fifo);
+	return domain ? READ_ONCE(*llc_count(domain, kind)) : 0;
 }
 
 /* Adds to the count; verified once, since it is wanted in many places. */
@@ -36,22 +60,15 @@ VERIFIED_ONCE int change_count(u64 queue, s32 by)
 	struct llc_ctx *domain;
 	struct cpu_ctx *cpuc;
 
-	if (kind == QUEUE_CPU) {
+	if (is_cpu_queue(kind)) {
 		cpuc = cpu_ctx(index);
-		if (!cpuc)
-			return 0;
-		__sync_fetch_and_add(&cpuc->nr_own, by);
+		if (cpuc)
+			__sync_fetch_and_add(cpu_count(cpuc, kind), by);
 		return 0;
 	}
 	domain = llc_ctx(index);
-	if (!domain)
-		return 0;
-	if (kind == QUEUE_INTERACTIVE)
-		__sync_fetch_and_add(&domain->nr_interactive, by);
-	else if (kind == QUEUE_BATCH)
-		__sync_fetch_and_add(&domain->nr_batch, by);
-	else
-		__sync_fetch_and_add(&domain->nr_fifo, by);
+	if (domain)
+		__sync_fetch_and_add(llc_count(domain, kind), by);
 	return 0;
 }
 
@@ -71,6 +88,37 @@ static __always_inline void enter_queue(struct task_ctx *tctx, u64 queue)
 	before = __sync_lock_test_and_set(&tctx->queue, queue);
 	if (before)
 		change_count(before, -1);
+}
+
+static __always_inline u32 nr_queued(enum queue_kind kind, u32 index)
+{
+	s32 nr = queue_count(QUEUE_ID(kind, index));
+
+	return nr > 0 ? nr : 0;
+}
+
+static __always_inline bool take_from(enum queue_kind kind, u32 index)
+{
+	return nr_queued(kind, index) && scx_bpf_dsq_move_to_local(QUEUE_ID(kind, index), 0);
+}
+
+/* Key at the head of an ordered queue; false if it is empty. */
+VERIFIED_ONCE int head_key(u64 queue, u64 *key_ns)
+{
+	struct task_struct *head;
+	bool found = false;
+
+	if (!key_ns || queue_count(queue) <= 0)
+		return false;
+	/* The verifier sees this from ops.init too, which sets the warden up and may sleep. */
+	bpf_rcu_read_lock();
+	head = __COMPAT_scx_bpf_dsq_peek(queue);
+	if (head) {
+		*key_ns = head->scx.dsq_vtime;
+		found = true;
+	}
+	bpf_rcu_read_unlock();
+	return found;
 }
 
 /* Before a task enters a domain's queue of batch work, see llc_ctx.batch_from_ns. */

@@ -51,6 +51,11 @@ enum queue_kind {
 	QUEUE_BATCH = 3, /* by key, one per domain */
 	QUEUE_FIFO = 4, /* by arrival, one per domain */
 	QUEUE_ENGINE = 5, /* the engine's own thread, before everything else */
+	/* Of the kernel seat, see seat.bpf.h. */
+	QUEUE_PROMPT = 6, /* by deadline, one per domain: prompt tasks */
+	QUEUE_FAIR = 7, /* by virtual runtime, one per domain: the others */
+	QUEUE_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
+	QUEUE_CPU_FAIR = 9,
 };
 
 #define QUEUE_ID(kind, index) (((u64)(kind) << 32) | (u32)(index))
@@ -142,6 +147,13 @@ struct {
 	__type(value, u64);
 } custody_bits SEC(".maps");
 
+/* The first task of a DSQ of the kernel seat's, and since when it is: what the watchdog timer has seen. */
+struct head_watch {
+	u64 since_ns;
+	u32 pid;
+	u32 reserved;
+};
+
 struct cpu_ctx {
 	/*
 	 * Non-zero while a batch task runs here: its key with the lowest bit set. Who swaps it for zero has claimed the
@@ -160,6 +172,7 @@ struct cpu_ctx {
 	u8 turn_pinned;
 	u8 turn_order;
 	u8 turn_late;
+	u8 turn_balance;
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
 	u8 nr_reenqueued; /* times the local DSQ was emptied since one of our tasks last ran here, see empties_local_dsq() */
@@ -167,6 +180,9 @@ struct cpu_ctx {
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
 	s32 nr_own; /* tasks in QUEUE_CPU, see queue_count() */
+	s32 nr_own_prompt; /* in QUEUE_CPU_PROMPT */
+	s32 nr_own_fair; /* in QUEUE_CPU_FAIR */
+	struct head_watch prompt_head, fair_head; /* of these two */
 	/*
 	 * Non-zero while an interactive task runs here: as long ago as the task has run since it slept. Who swaps it for zero
 	 * has the CPU next.
@@ -203,6 +219,14 @@ struct llc_ctx {
 	 * between two who change it may leave it at another key of the queue, and costs no more than their distance.
 	 */
 	u64 batch_from_ns;
+	/* The kernel seat's. */
+	s32 nr_prompt;
+	s32 nr_fair;
+	struct head_watch prompt_head, fair_head;
+	u64 clock; /* virtual: the virtual runtime of the last of the others that was picked, never backwards */
+	s64 prompt_weight CACHELINE; /* of runnable tasks */
+	s64 fair_weight;
+	s64 lead_ns; /* CPU time by which the prompt are ahead, see policy_lead() */
 } CACHELINE;
 
 struct {
@@ -231,6 +255,16 @@ struct task_ctx {
 	s32 wait_cpu;
 	bool woken; /* woken, but never judged by user space since */
 	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
+	bool prompt; /* has credit, see policy.h */
+	bool slept; /* before it was enqueued last */
+	u32 weight;
+	u64 vruntime;
+	u64 credit_ns;
+	u64 mean_burst_ns;
+	u64 slept_since_ns; /* 0 while it is runnable */
+	u64 charged_until_ns; /* while it runs */
+	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
+	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
 };
 
@@ -369,6 +403,7 @@ struct control_word {
 	bool own_idle : 1;
 	bool whole_cores : 1;
 	bool numa_local : 1;
+	bool kernel_seat : 1;
 	u32 generation;
 };
 
@@ -386,6 +421,8 @@ static __always_inline struct control_word control_word(const struct scherzo_con
 		.own_idle = flags & SCHERZO_FLAG_OWN_IDLE,
 		.whole_cores = flags & SCHERZO_FLAG_WHOLE_CORES,
 		.numa_local = flags & SCHERZO_FLAG_NUMA_LOCAL,
+		.kernel_seat = flags & SCHERZO_FLAG_KERNEL_SEAT && !(flags & SCHERZO_FLAG_FULL_USER) &&
+			       (u8)(word >> SCHERZO_CONTROL_MODE_SHIFT) == SCHERZO_MODE_INTERACTIVE,
 		.order = word >> SCHERZO_CONTROL_ORDER_SHIFT,
 		.generation = word >> SCHERZO_CONTROL_GENERATION_SHIFT,
 	};
@@ -434,14 +471,24 @@ static __always_inline u32 judged_class(const struct task_ctx *tctx)
 	return slot ? READ_ONCE(slot->klass) : SCHERZO_CLASS_UNKNOWN;
 }
 
+static __always_inline bool kernel_seat(void)
+{
+	const struct scherzo_control *page = control_page();
+
+	return page && control_word(page).kernel_seat;
+}
+
 /*
  * What a task is taken for. One that was woken before user space ever judged it counts as interactive, one that was
  * forked as batch.
  */
 static __always_inline u32 task_class(const struct task_ctx *tctx)
 {
-	u32 klass = judged_class(tctx);
+	u32 klass;
 
+	if (kernel_seat())
+		return tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+	klass = judged_class(tctx);
 	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)
 		return klass;
 	return tctx->woken ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;

@@ -23,6 +23,8 @@
 
 #define SCX_TASK_QUEUED 1
 
+#define SCX_DEQ_SLEEP 0x1
+
 #define SCX_WAKE_FORK 0x4
 #define SCX_WAKE_TTWU 0x8
 #define SCX_WAKE_SYNC 0x10

@@ -32,6 +32,7 @@ struct sched_ext_entity {
 struct task_struct {
 	u32 flags;
 	s32 prio;
+	s32 static_prio;
 	u32 policy;
 	s32 nr_cpus_allowed;
 	s32 pid;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * credit.bpf.h: what the kernel seat notes of each task: it is charged for what it runs, and credited for what it sleeps
+ * (policy.h).
+ *
+ * Who writes what: a task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one
+ * CPU at a time). A domain's virtual clock, weights and lead are shared: the weights and the lead by atomics, the clock by a
+ * compare-and-swap that only ever moves it forward. A race between two of these costs a slice's worth of order at most.
+ */
+#ifndef SCHERZO_CREDIT_BPF_H
+#define SCHERZO_CREDIT_BPF_H
+
+#include "policy.h"
+
+#ifndef SCHED_BATCH
+#define SCHED_BATCH 3
+#endif
+#ifndef SCHED_IDLE
+#define SCHED_IDLE 5
+#endif
+
+/* task_ctx.counted: set, prompt, domain, weight. */
+#define COUNTED_SET (1ULL << 63)
+#define COUNTED_PROMPT (1ULL << 62)
+#define COUNTED_LLC_SHIFT 32
+#define COUNTED_LLC_MASK 0xffffU
+
+static __always_inline u32 weight_of(const struct task_struct *p)
+{
+	if (p->policy == SCHED_IDLE)
+		return POLICY_WEIGHT_IDLE;
+	return policy_weight(p->static_prio - MAX_RT_PRIO);
+}
+
+/* SCHED_BATCH and SCHED_IDLE ask for no preference at wake-up. */
+static __always_inline bool may_be_prompt(const struct task_struct *p)
+{
+	return p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
+}
+
+VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
+{
+	struct llc_ctx *domain = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
+	s64 weight = (s64)(u32)counted * sign;
+
+	if (!domain || !(counted & COUNTED_SET))
+		return 0;
+	if (counted & COUNTED_PROMPT)
+		__sync_fetch_and_add(&domain->prompt_weight, weight);
+	else
+		__sync_fetch_and_add(&domain->fair_weight, weight);
+	return 0;
+}
+
+/* The task is runnable as what it is now. Whoever swaps the word takes what it said back, so that nothing is counted twice. */
+static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
+{
+	u64 now_counted = COUNTED_SET | (tctx->prompt ? COUNTED_PROMPT : 0) |
+			  (u64)(llc & COUNTED_LLC_MASK) << COUNTED_LLC_SHIFT | tctx->weight;
+	u64 before;
+
+	if (READ_ONCE(tctx->counted) == now_counted)
+		return;
+	before = __sync_lock_test_and_set(&tctx->counted, now_counted);
+	add_weight(before, -1);
+	add_weight(now_counted, 1);
+}
+
+/* The task is not runnable any more. */
+static __always_inline void uncount_weight(struct task_ctx *tctx)
+{
+	u64 before;
+
+	if (!READ_ONCE(tctx->counted))
+		return;
+	before = __sync_lock_test_and_set(&tctx->counted, 0);
+	add_weight(before, -1);
+}
+
+/* The domain's virtual clock follows who is picked. */
+static __always_inline void advance_clock(struct llc_ctx *domain, u64 vruntime)
+{
+	u64 clock = READ_ONCE(domain->clock);
+
+	if (signed_delta(vruntime, clock) > 0)
+		__sync_val_compare_and_swap(&domain->clock, clock, vruntime);
+}
+
+/* Gives the task its place in the virtual time of the domain where it is now. */
+static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, u64 slice_ns)
+{
+	const struct llc_ctx *from = llc_ctx(tctx->llc), *to = llc_ctx(llc);
+	u64 clock;
+
+	if (!to)
+		return;
+	clock = READ_ONCE(to->clock);
+	if (from && tctx->llc != llc)
+		tctx->vruntime += clock - READ_ONCE(from->clock);
+	tctx->llc = llc;
+	tctx->vruntime = policy_place(tctx->vruntime, clock, slice_ns, tctx->weight, tctx->slept);
+}
+
+/* A task has been woken: what it slept is credited, and its burst is over. */
+static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	u64 since = tctx->slept_since_ns;
+	s64 slept_ns = since ? time_delta(now, since) : 0;
+
+	tctx->slept_since_ns = 0;
+	tctx->slept = true;
+	tctx->weight = weight_of(p);
+	if (slept_ns > 0)
+		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->weight);
+	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
+	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
+		tctx->prompt = true;
+	if (!may_be_prompt(p))
+		tctx->prompt = false;
+}
+
+/* How many CPUs the prompt of a domain may be ahead on. */
+static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
+{
+	u64 nr_cpus = page->nr_online_cpus / (nr_llcs ? nr_llcs : 1);
+
+	return (nr_cpus ? nr_cpus : 1) * POLICY_LEAD_MAX_NS;
+}
+
+/* A piece of running time counts for or against its kind. */
+VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *domain = llc_ctx(llc);
+	s64 prompt_weight, fair_weight, lead_ns, max_ns;
+
+	if (!page || !domain)
+		return 0;
+	prompt_weight = READ_ONCE(domain->prompt_weight);
+	fair_weight = READ_ONCE(domain->fair_weight);
+	if (prompt_weight < 0 || fair_weight <= 0) {
+		/* Nobody else wants the CPU: nothing is owed. */
+		if (READ_ONCE(domain->lead_ns))
+			WRITE_ONCE(domain->lead_ns, 0);
+		return 0;
+	}
+	if (!prompt && !prompt_weight)
+		lead_ns = -(s64)ran_ns;
+	else
+		lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
+	max_ns = max_lead_ns(page);
+	lead_ns += __sync_fetch_and_add(&domain->lead_ns, lead_ns);
+	if (lead_ns > 3 * max_ns)
+		WRITE_ONCE(domain->lead_ns, 3 * max_ns);
+	else if (lead_ns < -max_ns)
+		WRITE_ONCE(domain->lead_ns, -max_ns);
+	return 0;
+}
+
+/* The prompt have had what they may have beside those that wait without credit. */
+static __always_inline bool is_fair_owed(u32 llc)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *domain = llc_ctx(llc);
+
+	return page && domain && READ_ONCE(domain->lead_ns) > max_lead_ns(page);
+}
+
+/* They have had twice as much. */
+static __always_inline bool is_fair_long_owed(u32 llc)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *domain = llc_ctx(llc);
+
+	return page && domain && READ_ONCE(domain->lead_ns) > 2 * max_lead_ns(page);
+}
+
+/* Charges what the task has run since it was charged last. From its CPU, while it runs or stops there. */
+static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
+{
+	s64 ran_ns = time_delta(now, tctx->charged_until_ns);
+
+	if (ran_ns <= 0 || !tctx->charged_until_ns)
+		return;
+	tctx->charged_until_ns = now;
+	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
+	tctx->credit_ns = policy_credit_ran(tctx->credit_ns, ran_ns);
+	change_lead(cpuc->llc, ran_ns, tctx->prompt);
+	if (tctx->prompt && !tctx->credit_ns) {
+		tctx->prompt = false;
+		count_weight(tctx, cpuc->llc);
+	}
+}
+
+/* The task begins to run, perhaps without having been in a queue, and perhaps in another domain than it waited in. */
+static __always_inline void begin_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc,
+					    u64 slice_ns, u64 now)
+{
+	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+
+	tctx->weight = weight_of(p);
+	place_in_virtual_time(tctx, cpuc->llc, slice_ns);
+	tctx->slept = false;
+	tctx->charged_until_ns = now;
+	count_weight(tctx, cpuc->llc);
+	if (domain && !tctx->prompt)
+		advance_clock(domain, tctx->vruntime);
+}
+
+/* It stops; if it is not runnable, it sleeps. */
+static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now,
+					  bool runnable)
+{
+	charge(p, tctx, cpuc, now);
+	tctx->charged_until_ns = 0;
+	if (runnable)
+		return;
+	tctx->slept_since_ns = now;
+	uncount_weight(tctx);
+}
+
+/* A new task has half of what its parent has left: forking makes no credit. */
+static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
+{
+	u64 half_ns = parent->credit_ns / 2;
+
+	parent->credit_ns -= half_ns;
+	child->credit_ns = half_ns;
+	child->mean_burst_ns = parent->mean_burst_ns;
+	child->prompt = parent->prompt && half_ns;
+}
+
+#endif /* SCHERZO_CREDIT_BPF_H */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * policy.h: the arithmetic of the policy that the kernel seat follows. No kernel function is called here, so that user space
+ * and tests can compile the same lines.
+ *
+ * Problem. Who sleeps a lot should run as soon as it wakes, for as long as a frame of a game takes; who computes should get its
+ * share by weight, whatever others do. A class by the number of sleeps gives both up: naps of microseconds make a task that
+ * computes look like one that waits for a person.
+ *
+ * Approach. A bucket of credit per task, in CPU time. Sleeping fills it, running drains it, waiting does neither. A task with
+ * credit is prompt: it goes first, by deadline. Without it takes turns with the others by weighted virtual runtime. The rates
+ * make who sleeps for a third of its time or more break even. What the prompt take together is limited, so that the others keep
+ * at least half of their share (policy_is_fair_owed()).
+ *
+ * Sources. Weighted virtual runtime: CFS, and EEVDF's bounded lag. Weights: the kernel's nice table. A bucket that is filled by
+ * sleeping: the latency credit of scx_eevdf, and BORE's idea that a burst, not a count of switches, tells what a task is.
+ */
+#ifndef SCHERZO_POLICY_H
+#define SCHERZO_POLICY_H
+
+#define POLICY_MSEC 1000000ULL
+
+/* Weight of nice 0, and of SCHED_IDLE, as in the kernel. */
+#define POLICY_WEIGHT_NORMAL 1024U
+#define POLICY_WEIGHT_IDLE 3U
+#define POLICY_NR_NICE 40U
+
+/* As much credit as there can be: the longest burst that is prompt. */
+#define POLICY_CREDIT_MAX_NS (100 * POLICY_MSEC)
+/* As much as a task must have when it wakes to become prompt. It stays so until nothing is left. */
+#define POLICY_CREDIT_ENTER_NS (8 * POLICY_MSEC)
+/* Credit for each nanosecond of sleep: who sleeps for half as long as it runs, a third of its time, gets back what it took. */
+#define POLICY_CREDIT_PER_SLEEP 2
+/* The longest time that is charged or credited at once: more comes from a fault or a suspended machine. */
+#define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
+/* The longest habitual burst that counts in a deadline. */
+#define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
+/* Who runs for less between sleeps is light. */
+#define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
+/* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
+#define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
+
+/* sched_prio_to_weight[] of kernel/sched/core.c: 10 % of CPU time for each nice level. */
+static const u32 policy_nice_weights[POLICY_NR_NICE] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
+	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
+};
+
+/* The weight of a nice level, as static priority counts them: 0 is nice -20. */
+static inline u32 policy_weight(u32 nice_index)
+{
+	return nice_index < POLICY_NR_NICE ? policy_nice_weights[nice_index] : POLICY_WEIGHT_NORMAL;
+}
+
+/* Virtual time that passes for a task of this weight while it runs. */
+static inline u64 policy_virtual_ns(u64 run_ns, u32 weight)
+{
+	if (run_ns > POLICY_MAX_SPAN_NS)
+		run_ns = POLICY_MAX_SPAN_NS;
+	return run_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+}
+
+/* Credit after having slept. Below nice 0 a task is worth less of it, as of everything. */
+static inline u64 policy_credit_slept(u64 credit_ns, u64 slept_ns, u32 weight)
+{
+	if (slept_ns > POLICY_CREDIT_MAX_NS)
+		slept_ns = POLICY_CREDIT_MAX_NS;
+	if (weight > POLICY_WEIGHT_NORMAL)
+		weight = POLICY_WEIGHT_NORMAL;
+	credit_ns += slept_ns * POLICY_CREDIT_PER_SLEEP * weight / POLICY_WEIGHT_NORMAL;
+	return credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
+}
+
+/* Credit after having run. */
+static inline u64 policy_credit_ran(u64 credit_ns, u64 run_ns)
+{
+	return run_ns < credit_ns ? credit_ns - run_ns : 0;
+}
+
+/* How long a task tends to run between sleeps, the newest burst counting half. */
+static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
+{
+	if (burst_ns > POLICY_CREDIT_MAX_NS)
+		burst_ns = POLICY_CREDIT_MAX_NS;
+	return (mean_ns + burst_ns) / 2;
+}
+
+/* When a prompt task that is queued now is due: shorter and heavier ones sooner. */
+static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
+{
+	if (mean_burst_ns > POLICY_BURST_MAX_NS)
+		mean_burst_ns = POLICY_BURST_MAX_NS;
+	return now + policy_virtual_ns(mean_burst_ns, weight);
+}
+
+/*
+ * Virtual runtime within reach of the domain's virtual clock, so that neither a long run nor a long wait is remembered for ever:
+ * two slices of its own time ahead or behind, and for one that slept nothing behind.
+ */
+static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 weight, bool slept)
+{
+	s64 reach = policy_virtual_ns(2 * slice_ns, weight);
+	s64 lag = (s64)(vruntime - clock);
+
+	if (lag > reach)
+		return clock + reach;
+	if (lag < (slept ? 0 : -reach))
+		return slept ? clock : clock - reach;
+	return vruntime;
+}
+
+/*
+ * How far the prompt get ahead by having run for so long, or the others catch up (negative), while both want to: the prompt
+ * are worth twice their weight, so that the others have half of their share at least.
+ */
+static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fair_weight)
+{
+	u64 all = 2 * prompt_weight + fair_weight;
+
+	if (run_ns > POLICY_MAX_SPAN_NS)
+		run_ns = POLICY_MAX_SPAN_NS;
+	if (!all)
+		return 0;
+	return prompt ? (s64)(run_ns * fair_weight / all) : -(s64)(run_ns * 2 * prompt_weight / all);
+}
+
+#endif /* SCHERZO_POLICY_H */

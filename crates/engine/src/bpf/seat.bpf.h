@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * seat.bpf.h: the kernel seat: BPF itself follows the policy (policy.h), where a task is enqueued.
+ *
+ * A task enters one of two DSQs of its domain: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
+ * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
+ */
+#ifndef SCHERZO_SEAT_BPF_H
+#define SCHERZO_SEAT_BPF_H
+
+/* A prompt task waits that is due before this one would be. */
+static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
+{
+	u64 head = 0;
+
+	return head_key(QUEUE_ID(QUEUE_PROMPT, llc), &head) &&
+	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->weight)) < 0;
+}
+
+/*
+ * Whether the task must wait in the queue although it could take a CPU: another one is due before it, or the prompt of its domain
+ * owe the others. One that runs briefly is hardly the reason for that, and is let through until they owe twice as much.
+ */
+static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
+{
+	if (is_preceded(tctx, llc))
+		return true;
+	return tctx->mean_burst_ns < POLICY_BURST_LIGHT_NS ? is_fair_long_owed(llc) : is_fair_owed(llc);
+}
+
+/* CPUs looked at for a prompt task that has run for long. */
+#define NR_LONGER_SAMPLES 16
+
+/* Where every CPU runs a prompt task, one of the domain that has been at it for longer than this one was the last time gives way. */
+VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
+	const struct task_ctx *tctx = task_ctx(p);
+	u32 llc = cpu_llc(prev_cpu);
+
+	if (!tctx)
+		return -1;
+	bpf_for(step, 1, nr) {
+		s32 cpu = prev_cpu + step;
+
+		if (cpu >= nr_cpu_slots)
+			cpu -= nr_cpu_slots;
+		if (cpu_llc(cpu) == llc && interrupts_longer(p, tctx, cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/* The shortest slice; the longest of a prompt task is its credit. */
+#define SEAT_SLICE_MIN_NS (1 * NSEC_PER_MSEC)
+
+static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, const struct task_ctx *tctx, u32 llc)
+{
+	u64 nr_cpus = page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+	const struct llc_ctx *domain = llc_ctx(llc);
+	u64 slice_ns = default_slice_ns(page);
+	s32 nr_waiting = domain ? READ_ONCE(domain->nr_fair) : 0;
+
+	if (tctx->prompt)
+		slice_ns = tctx->credit_ns < SLICE_MAX_NS ? tctx->credit_ns : SLICE_MAX_NS;
+	else if (nr_waiting > 0)
+		slice_ns /= 1 + nr_waiting / nr_cpus;
+	return slice_ns > SEAT_SLICE_MIN_NS ? slice_ns : SEAT_SLICE_MIN_NS;
+}
+
+/* Queues a task as the policy says. The caller arms the watchdog timer. */
+VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+{
+	const struct scherzo_control *page = control_page();
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_ctx *tctx = task_ctx(p);
+	u32 llc = cpu_llc(cpu), kind;
+	u64 slice_ns, key;
+
+	if (!page || !tctx) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return 0;
+	}
+	tctx->weight = weight_of(p);
+	place_in_virtual_time(tctx, llc, default_slice_ns(page));
+	count_weight(tctx, llc);
+	slice_ns = seat_slice_ns(page, tctx, llc);
+	key = tctx->prompt ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->weight) : tctx->vruntime;
+	count(SCHERZO_CNT_KERNEL);
+	if (is_pinned(p)) {
+		kind = tctx->prompt ? QUEUE_CPU_PROMPT : QUEUE_CPU_FAIR;
+		insert(p, tctx, QUEUE_ID(kind, cpu), slice_ns, key, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return 0;
+	}
+	kind = tctx->prompt ? QUEUE_PROMPT : QUEUE_FAIR;
+	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key, enq_flags);
+	kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
+	return 0;
+}
+
+/* The earlier of the CPU's own and the domain's head goes first; keys of one kind are comparable. */
+static __always_inline bool take_earlier(enum queue_kind own_kind, s32 cpu, enum queue_kind shared_kind, u32 llc)
+{
+	u64 own = 0, shared = 0;
+
+	if (head_key(QUEUE_ID(own_kind, cpu), &own) &&
+	    (!head_key(QUEUE_ID(shared_kind, llc), &shared) || signed_delta(own, shared) <= 0) && take_from(own_kind, cpu))
+		return true;
+	return take_from(shared_kind, llc) || take_from(own_kind, cpu);
+}
+
+static __always_inline bool has_seat_work(u32 llc, s32 cpu)
+{
+	return nr_queued(QUEUE_PROMPT, llc) || nr_queued(QUEUE_FAIR, llc) || nr_queued(QUEUE_CPU_PROMPT, cpu) ||
+	       nr_queued(QUEUE_CPU_FAIR, cpu);
+}
+
+/* The queue has a task that is due before this key. */
+static __always_inline bool is_due_before(enum queue_kind kind, u32 index, u64 key)
+{
+	u64 head = 0;
+
+	return head_key(QUEUE_ID(kind, index), &head) && signed_delta(head, key) < 0;
+}
+
+/*
+ * The kernel asks for the next task before it puts the one that has used up its slice, so that one is in no DSQ yet: without a
+ * look at it here it would never be picked while others wait, and weights would lose their meaning among few tasks.
+ */
+VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
+{
+	struct task_ctx *tctx = task_ctx(prev);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct llc_ctx *domain;
+	u32 llc;
+
+	if (!tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
+		return false;
+	llc = cpuc->llc;
+	domain = llc_ctx(llc);
+	charge(prev, tctx, cpuc, scx_bpf_now());
+	if (!domain || nr_queued(QUEUE_PROMPT, llc) || nr_queued(QUEUE_CPU_PROMPT, cpu))
+		return false;
+	if (tctx->prompt)
+		return !is_fair_owed(llc);
+	if (is_due_before(QUEUE_FAIR, llc, tctx->vruntime) || is_due_before(QUEUE_CPU_FAIR, cpu, tctx->vruntime))
+		return false;
+	advance_clock(domain, tctx->vruntime);
+	return true;
+}
+
+/* A look at the other domains for every so many picks. */
+#define PICKS_PER_BALANCE 8
+/* A domain is busier by this much if moving a task of nice 0 from it makes the two more alike. */
+#define BALANCE_MIN_WEIGHT (2 * POLICY_WEIGHT_NORMAL)
+
+/*
+ * Takes a task from the domain where most weight waits, if that is clearly more than here: a task that computes stays in the
+ * domain that it woke up in, and nothing else would make domains alike.
+ */
+VERIFIED_ONCE int pull_from_busier(u32 own_llc)
+{
+	const struct llc_ctx *own = llc_ctx(own_llc);
+	u32 llc, busiest = own_llc;
+	s64 most;
+
+	if (!own)
+		return false;
+	most = READ_ONCE(own->fair_weight) + BALANCE_MIN_WEIGHT - 1;
+	bpf_for(llc, 0, nr_llcs) {
+		const struct llc_ctx *other = llc_ctx(llc);
+
+		if (!other || !nr_queued(QUEUE_FAIR, llc) || READ_ONCE(other->fair_weight) <= most)
+			continue;
+		most = READ_ONCE(other->fair_weight);
+		busiest = llc;
+	}
+	if (busiest == own_llc || !take_from(QUEUE_FAIR, busiest))
+		return false;
+	count(SCHERZO_CNT_STOLEN);
+	return true;
+}
+
+/* From the kernel seat's DSQs: the prompt first, unless they owe the others. */
+VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc || !has_seat_work(llc, cpu))
+		return false;
+	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
+	    !nr_queued(QUEUE_PROMPT, llc) && pull_from_busier(llc))
+		return true;
+	if (is_fair_owed(llc) && take_earlier(QUEUE_CPU_FAIR, cpu, QUEUE_FAIR, llc)) {
+		cpuc->late_pick = is_fair_long_owed(llc);
+		return true;
+	}
+	return take_earlier(QUEUE_CPU_PROMPT, cpu, QUEUE_PROMPT, llc) || take_earlier(QUEUE_CPU_FAIR, cpu, QUEUE_FAIR, llc);
+}
+
+#endif /* SCHERZO_SEAT_BPF_H */
