@@ -95,6 +95,19 @@ pub struct CssSet {
     pub dfl_cgrp: *mut Cgroup,
 }
 
+/// `struct task_group`.
+#[repr(C)]
+pub struct TaskGroup {
+    /// Its number.
+    pub id: i32,
+    /// Marked as idle.
+    pub idle: i32,
+    /// 1024 times its weight.
+    pub shares: u64,
+    /// The group around it; none is the root itself.
+    pub parent: *mut Self,
+}
+
 /// `struct sched_ext_entity`.
 #[repr(C)]
 pub struct SchedExtEntity {
@@ -127,10 +140,14 @@ pub struct TaskStruct {
     pub tgid: i32,
     /// Voluntary switches.
     pub nvcsw: u64,
+    /// Who forked it.
+    pub real_parent: *mut Self,
     /// Where it may run.
     pub cpus_ptr: *mut CpuMask,
     /// Its control group.
     pub cgroups: *mut CssSet,
+    /// Its group; none is in the root.
+    pub sched_task_group: *mut TaskGroup,
     /// What sched_ext keeps of it.
     pub scx: SchedExtEntity,
     /// Its name.

@@ -260,7 +260,10 @@ impl<'a> Run<'a> {
     fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
         let Some(work) = self.works[id].as_ref().map(Work::of_child) else { return };
         let child = self.create(self.machine.tasks[id].group, "child", work);
-        self.machine.tasks[child].remaining_ns = ns;
+        let parent = self.machine.tasks[id].raw();
+        let task = &mut self.machine.tasks[child];
+        task.kernel_mut().real_parent = parent;
+        task.remaining_ns = ns;
         self.machine.start(cpu, child);
     }
 

@@ -156,8 +156,10 @@ impl Task {
                 pid,
                 tgid: identity.tgid,
                 nvcsw: 0,
+                real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 cgroups: std::ptr::null_mut(),
+                sched_task_group: std::ptr::null_mut(),
                 scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of_nice(identity.nice), flags: 0 },
                 comm,
                 migration_disabled: 0,
@@ -175,6 +177,8 @@ impl Task {
         // SAFETY: the block was just allocated, nobody else has it, and each field is written through its own place.
         unsafe {
             (*at).task.cpus_ptr = &raw mut (*at).mask;
+            // Like the first process; a fork says otherwise.
+            (*at).task.real_parent = &raw mut (*at).task;
             (*at).task.cgroups = &raw mut (*at).cgroups;
             (*at).cgroups.dfl_cgrp = &raw mut (*at).cgroup;
             (*at).cgroup.kn = &raw mut (*at).node;

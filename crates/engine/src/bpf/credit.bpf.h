@@ -10,8 +10,6 @@
 #ifndef SCHERZO_CREDIT_BPF_H
 #define SCHERZO_CREDIT_BPF_H
 
-#include "policy.h"
-
 #ifndef SCHED_BATCH
 #define SCHED_BATCH 3
 #endif
@@ -36,6 +34,18 @@ static __always_inline u32 weight_of(const struct task_struct *p)
 static __always_inline bool may_be_prompt(const struct task_struct *p)
 {
 	return p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
+}
+
+/* What the task is worth now, among those of its group and all others. It counts as active in its group from here on. */
+static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	u32 number = bpf_core_field_exists(p->sched_task_group) ? group_of(p, now) : ROOT_GROUP;
+	u32 weight = weight_of(p);
+	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+	join_group(tctx, number, weight);
+	tctx->weight = group ? flat_weight(number, weight) : weight << POLICY_WEIGHT_SHIFT;
+	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL : weight;
 }
 
 VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
@@ -71,6 +81,7 @@ static __always_inline void uncount_weight(struct task_ctx *tctx)
 {
 	u64 before;
 
+	leave_group(tctx);
 	if (!READ_ONCE(tctx->counted))
 		return;
 	before = __sync_lock_test_and_set(&tctx->counted, 0);
@@ -108,10 +119,10 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	s64 slept_ns = since ? time_delta(now, since) : 0;
 
 	tctx->slept_since_ns = 0;
-	tctx->slept = true;
-	tctx->weight = weight_of(p);
+	/* Not one that waited for its own child, see inherit_from_child(). */
+	tctx->slept = since;
 	if (slept_ns > 0)
-		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->weight);
+		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->own_weight);
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
@@ -119,12 +130,15 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = false;
 }
 
-/* How many CPUs the prompt of a domain may be ahead on. */
+static __always_inline u64 cpus_per_domain(const struct scherzo_control *page)
+{
+	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+}
+
+/* How far the prompt of a domain may be ahead. */
 static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
 {
-	u64 nr_cpus = page->nr_online_cpus / (nr_llcs ? nr_llcs : 1);
-
-	return (nr_cpus ? nr_cpus : 1) * POLICY_LEAD_MAX_NS;
+	return cpus_per_domain(page) * POLICY_LEAD_MAX_NS;
 }
 
 /* A piece of running time counts for or against its kind. */
@@ -198,7 +212,8 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 {
 	struct llc_ctx *domain = llc_ctx(cpuc->llc);
 
-	tctx->weight = weight_of(p);
+	if (!READ_ONCE(tctx->counted))
+		weigh(p, tctx, now);
 	place_in_virtual_time(tctx, cpuc->llc, slice_ns);
 	tctx->slept = false;
 	tctx->charged_until_ns = now;
@@ -219,7 +234,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	uncount_weight(tctx);
 }
 
-/* A new task has half of what its parent has left: forking makes no credit. */
+/* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
 static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
 	u64 half_ns = parent->credit_ns / 2;
@@ -228,6 +243,33 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	child->credit_ns = half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->prompt = parent->prompt && half_ns;
+	child->vruntime = parent->vruntime;
+	child->llc = parent->llc;
+}
+
+/*
+ * The task has been woken by the end of a child of its own. What it waited for was its own work, and no sleep: a loop of fork and
+ * wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on in virtual
+ * time where the child stopped.
+ */
+VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
+{
+	struct task_ctx *tctx, *child_ctx;
+	u64 credit_ns;
+
+	if (!(child->flags & PF_EXITING) || child->real_parent->tgid != p->tgid)
+		return 0;
+	tctx = task_ctx(p);
+	child_ctx = task_ctx(child);
+	if (!tctx || !child_ctx)
+		return 0;
+	tctx->slept_since_ns = 0;
+	credit_ns = tctx->credit_ns + child_ctx->credit_ns;
+	tctx->credit_ns = credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
+	child_ctx->credit_ns = 0;
+	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
+		tctx->vruntime = child_ctx->vruntime;
+	return 0;
 }
 
 #endif /* SCHERZO_CREDIT_BPF_H */

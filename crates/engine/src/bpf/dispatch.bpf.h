@@ -275,6 +275,19 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 	return false;
 }
 
+/*
+ * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled alone, takes
+ * turns with what is queued since: its order says nothing about the other, and neither may starve.
+ */
+static __always_inline bool policy_goes_first(struct cpu_ctx *cpuc, s32 cpu, u32 how)
+{
+	bool seat = how & PICK_KERNEL_SEAT;
+
+	if (seat ? !has_user_seat_work(cpuc->llc, cpu) : !has_seat_work(cpuc->llc, cpu))
+		return seat;
+	return cpuc->turn_seat++ & 1;
+}
+
 VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -283,8 +296,7 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 		return false;
 	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
 		return true;
-	/* What was queued before the seat changed takes turns with what is queued since. */
-	if ((how & PICK_KERNEL_SEAT || cpuc->turn_order++ & 1) && take_by_policy(cpuc->llc, cpu))
+	if (policy_goes_first(cpuc, cpu, how) && take_by_policy(cpuc->llc, cpu))
 		return true;
 	if (pinned_goes_first(cpuc, cpu) && take_from(QUEUE_CPU, cpu))
 		return true;

@@ -42,7 +42,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 			return true;
 		if (!nr_queued(QUEUE_PROMPT, llc) && !nr_queued(QUEUE_CPU_PROMPT, cpu))
 			return false;
-		key_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->weight) : now + KEY_REACH_NS;
+		key_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + KEY_REACH_NS;
 		return was_due_before(QUEUE_ID(QUEUE_PROMPT, llc), key_ns) ||
 		       was_due_before(QUEUE_ID(QUEUE_CPU_PROMPT, cpu), key_ns);
 	}

@@ -76,7 +76,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 		return 0;
 	if (bpf_map_pop_elem(&free_slots, &index))
 		index = SCHERZO_NO_SLOT;
-	tctx->weight = weight_of(p);
+	tctx->own_weight = weight_of(p);
 	parent = args->fork ? bpf_get_current_task_btf() : NULL;
 	parent_ctx = parent ? task_ctx(parent) : NULL;
 	if (parent_ctx)

@@ -33,6 +33,7 @@ char _license[] SEC("license") = "GPL";
 
 #include "state.bpf.h"
 #include "queues.bpf.h"
+#include "groups.bpf.h"
 #include "credit.bpf.h"
 #include "idle.bpf.h"
 #include "place.bpf.h"
@@ -185,6 +186,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		tctx->waker_pid = waker->pid;
 		tctx->woken_by_sleeper = wake_flags & SCX_WAKE_SYNC;
 		now = scx_bpf_now();
+		inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
 	}
 	if (word.full_user || gets_no_interrupts())
@@ -302,7 +304,7 @@ static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tct
 {
 	u32 klass;
 
-	if (!tctx || is_reclaim(p) || is_degraded()) {
+	if (!tctx || is_degraded() || (is_reclaim(p) && !word.kernel_seat)) {
 		queue_in_kernel(p, word_bits(word), enq_flags);
 		return;
 	}
@@ -423,7 +425,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 			sweep_custody(now);
 	}
 	if (word.kernel_seat && prev && prev->scx.flags & SCX_TASK_QUEUED && has_seat_work(cpuc->llc, cpu) &&
-	    prev_goes_on(prev, cpu)) {
+	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
 		keep_running(prev, page, cpuc, word);
 		return;
 	}

@@ -373,9 +373,10 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
 						     const struct scherzo_control *page, u64 enq_flags)
 {
+	u32 kind = control_word(page).kernel_seat ? QUEUE_CPU_PROMPT : QUEUE_CPU;
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), default_slice_ns(page), scx_bpf_now() - KEY_REACH_NS, enq_flags);
+	insert(p, tctx, QUEUE_ID(kind, cpu), default_slice_ns(page), scx_bpf_now() - KEY_REACH_NS, enq_flags);
 	count(SCHERZO_CNT_REQUEUED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

@@ -24,6 +24,11 @@
 #define POLICY_WEIGHT_NORMAL 1024U
 #define POLICY_WEIGHT_IDLE 3U
 #define POLICY_NR_NICE 40U
+/*
+ * What a task is worth beside all others, its groups considered, has this many bits more, so that little of a small group's is lost:
+ * a flat weight. A task of nice 0 in the root has POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT.
+ */
+#define POLICY_WEIGHT_SHIFT 10
 
 /* As much credit as there can be: the longest burst that is prompt. */
 #define POLICY_CREDIT_MAX_NS (100 * POLICY_MSEC)
@@ -53,12 +58,12 @@ static inline u32 policy_weight(u32 nice_index)
 	return nice_index < POLICY_NR_NICE ? policy_nice_weights[nice_index] : POLICY_WEIGHT_NORMAL;
 }
 
-/* Virtual time that passes for a task of this weight while it runs. */
-static inline u64 policy_virtual_ns(u64 run_ns, u32 weight)
+/* Virtual time that passes for a task of this flat weight while it runs. */
+static inline u64 policy_virtual_ns(u64 run_ns, u32 flat_weight)
 {
 	if (run_ns > POLICY_MAX_SPAN_NS)
 		run_ns = POLICY_MAX_SPAN_NS;
-	return run_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	return run_ns * (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) / (flat_weight ? flat_weight : 1);
 }
 
 /* Credit after having slept. Below nice 0 a task is worth less of it, as of everything. */
@@ -91,16 +96,16 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 {
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
 		mean_burst_ns = POLICY_BURST_MAX_NS;
-	return now + policy_virtual_ns(mean_burst_ns, weight);
+	return now + mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 }
 
 /*
  * Virtual runtime within reach of the domain's virtual clock, so that neither a long run nor a long wait is remembered for ever:
  * two slices of its own time ahead or behind, and for one that slept nothing behind.
  */
-static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 weight, bool slept)
+static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, bool slept)
 {
-	s64 reach = policy_virtual_ns(2 * slice_ns, weight);
+	s64 reach = policy_virtual_ns(2 * slice_ns, flat_weight);
 	s64 lag = (s64)(vruntime - clock);
 
 	if (lag > reach)
@@ -122,7 +127,9 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 		run_ns = POLICY_MAX_SPAN_NS;
 	if (!all)
 		return 0;
-	return prompt ? (s64)(run_ns * fair_weight / all) : -(s64)(run_ns * 2 * prompt_weight / all);
+	/* In units of about 1 us, so that thousands of tasks do not overflow. */
+	run_ns >>= 10;
+	return prompt ? (s64)(run_ns * fair_weight / all << 10) : -(s64)(run_ns * 2 * prompt_weight / all << 10);
 }
 
 #endif /* SCHERZO_POLICY_H */

@@ -14,7 +14,7 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 	u64 head = 0;
 
 	return head_key(QUEUE_ID(QUEUE_PROMPT, llc), &head) &&
-	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->weight)) < 0;
+	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight)) < 0;
 }
 
 /*
@@ -56,7 +56,7 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 
 static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, const struct task_ctx *tctx, u32 llc)
 {
-	u64 nr_cpus = page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+	u64 nr_cpus = cpus_per_domain(page);
 	const struct llc_ctx *domain = llc_ctx(llc);
 	u64 slice_ns = default_slice_ns(page);
 	s32 nr_waiting = domain ? READ_ONCE(domain->nr_fair) : 0;
@@ -81,11 +81,11 @@ VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return 0;
 	}
-	tctx->weight = weight_of(p);
+	weigh(p, tctx, scx_bpf_now());
 	place_in_virtual_time(tctx, llc, default_slice_ns(page));
 	count_weight(tctx, llc);
 	slice_ns = seat_slice_ns(page, tctx, llc);
-	key = tctx->prompt ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->weight) : tctx->vruntime;
+	key = tctx->prompt ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
 	count(SCHERZO_CNT_KERNEL);
 	if (is_pinned(p)) {
 		kind = tctx->prompt ? QUEUE_CPU_PROMPT : QUEUE_CPU_FAIR;
@@ -116,6 +116,13 @@ static __always_inline bool has_seat_work(u32 llc, s32 cpu)
 	       nr_queued(QUEUE_CPU_FAIR, cpu);
 }
 
+/* The same for the DSQs that are used where user space decides, or nobody does. */
+static __always_inline bool has_user_seat_work(u32 llc, s32 cpu)
+{
+	return nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc) || nr_queued(QUEUE_FIFO, llc) ||
+	       nr_queued(QUEUE_CPU, cpu);
+}
+
 /* The queue has a task that is due before this key. */
 static __always_inline bool is_due_before(enum queue_kind kind, u32 index, u64 key)
 {
@@ -140,6 +147,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	llc = cpuc->llc;
 	domain = llc_ctx(llc);
 	charge(prev, tctx, cpuc, scx_bpf_now());
+	weigh(prev, tctx, scx_bpf_now());
 	if (!domain || nr_queued(QUEUE_PROMPT, llc) || nr_queued(QUEUE_CPU_PROMPT, cpu))
 		return false;
 	if (tctx->prompt)
@@ -152,8 +160,16 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 
 /* A look at the other domains for every so many picks. */
 #define PICKS_PER_BALANCE 8
-/* A domain is busier by this much if moving a task of nice 0 from it makes the two more alike. */
-#define BALANCE_MIN_WEIGHT (2 * POLICY_WEIGHT_NORMAL)
+/*
+ * How much more a domain must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of those
+ * that wait there and those that its CPUs run.
+ */
+static __always_inline s64 balance_min_weight(const struct llc_ctx *domain, u64 nr_cpus)
+{
+	s32 nr_waiting = READ_ONCE(domain->nr_fair);
+
+	return 2 * READ_ONCE(domain->fair_weight) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
+}
 
 /*
  * Takes a task from the domain where most weight waits, if that is clearly more than here: a task that computes stays in the
@@ -162,18 +178,23 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 {
 	const struct llc_ctx *own = llc_ctx(own_llc);
+	const struct scherzo_control *page = control_page();
 	u32 llc, busiest = own_llc;
-	s64 most;
+	s64 own_weight, most = 0;
+	u64 nr_cpus;
 
-	if (!own)
+	if (!own || !page)
 		return false;
-	most = READ_ONCE(own->fair_weight) + BALANCE_MIN_WEIGHT - 1;
+	nr_cpus = cpus_per_domain(page);
+	own_weight = READ_ONCE(own->fair_weight);
 	bpf_for(llc, 0, nr_llcs) {
 		const struct llc_ctx *other = llc_ctx(llc);
 
-		if (!other || !nr_queued(QUEUE_FAIR, llc) || READ_ONCE(other->fair_weight) <= most)
+		s64 more = other ? READ_ONCE(other->fair_weight) - own_weight : 0;
+
+		if (more <= most || !nr_queued(QUEUE_FAIR, llc) || more < balance_min_weight(other, nr_cpus))
 			continue;
-		most = READ_ONCE(other->fair_weight);
+		most = more;
 		busiest = llc;
 	}
 	if (busiest == own_llc || !take_from(QUEUE_FAIR, busiest))

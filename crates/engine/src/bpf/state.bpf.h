@@ -173,6 +173,7 @@ struct cpu_ctx {
 	u8 turn_order;
 	u8 turn_late;
 	u8 turn_balance;
+	u8 turn_seat;
 	bool late_pick; /* the next task was due: nobody may take the CPU from it */
 	bool rechecked; /* kicked once since something last ran here */
 	u8 nr_reenqueued; /* times the local DSQ was emptied since one of our tasks last ran here, see empties_local_dsq() */
@@ -257,7 +258,9 @@ struct task_ctx {
 	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
 	bool prompt; /* has credit, see policy.h */
 	bool slept; /* before it was enqueued last */
-	u32 weight;
+	u32 weight; /* flat: beside all other tasks, see flat_weight() */
+	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
+	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
 	u64 credit_ns;
 	u64 mean_burst_ns;

@@ -22,6 +22,17 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct cgroup_subsys_state {
+	s32 id;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	s32 idle;
+	u64 shares;
+	struct task_group *parent;
+};
+
 struct sched_ext_entity {
 	u64 slice;
 	u64 dsq_vtime;
@@ -38,8 +49,10 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	u64 nvcsw;
+	struct task_struct *real_parent;
 	struct cpumask *cpus_ptr;
 	struct css_set *cgroups;
+	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
 	char comm[16];
 	u32 migration_disabled;

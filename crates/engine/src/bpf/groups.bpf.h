@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * groups.bpf.h: shares of control groups.
+ *
+ * Problem. cpu.weight divides CPU time among siblings of a tree: groups, and tasks that are directly in a group beside its child
+ * groups. One virtual runtime per domain knows only tasks.
+ *
+ * Approach. The tree is flattened, as scx_flatcg does it: a task is worth its own weight, times what its group is worth, divided
+ * by all that is active in the group, and so on up to the root. What is active is counted at each level as tasks become runnable
+ * and sleep, so that what a sleeping group leaves goes to its siblings.
+ *
+ * Where the facts come from. Each task points at its task_group, which has weight, mark of idleness and parent: they are read
+ * there, at most every 100 ms, so that no callback of the kernel's is needed, which differ from version to version. A group is
+ * known by the number that the cpu controller gives it, which the kernel keeps small and uses again. Groups with a number past
+ * the table count as part of their nearest ancestor that is in it.
+ *
+ * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. Who makes a group active or
+ * inactive carries that to its parent; the weight by which it did is kept beside it, so that what was added is taken off again.
+ * A race of a changed weight against that can leave a sum wrong by the difference until the group is empty.
+ */
+#ifndef SCHERZO_GROUPS_BPF_H
+#define SCHERZO_GROUPS_BPF_H
+
+#include "policy.h"
+
+#define NR_GROUPS 4096
+/* Of the tree: the kernel's limit is higher, but nobody nests deeper. */
+#define MAX_GROUP_LEVELS 16
+#define GROUP_READ_PERIOD_NS (100 * NSEC_PER_MSEC)
+/* What a task group's shares are of its weight, where a nice level of 0 has 1024: scale_load() of kernel/sched/sched.h. */
+#define GROUP_SHARES_SHIFT 10
+/* The group of tasks in the root: nothing is shared there. */
+#define ROOT_GROUP 0U
+
+/* group_ctx.active */
+#define ACTIVE_ONE (1ULL << 40)
+#define ACTIVE_WEIGHT_MASK (ACTIVE_ONE - 1)
+
+/* task_ctx.grouped: set, group, weight. */
+#define GROUPED_SET (1ULL << 63)
+#define GROUPED_SHIFT 32
+#define GROUPED_MASK 0xffffU
+
+struct group_ctx {
+	u64 active; /* runnable tasks and active groups directly in it, and the sum of their weights */
+	u64 task_group; /* which one this is about; numbers are used again */
+	u64 read_ns;
+	u32 parent;
+	u32 weight; /* among its siblings */
+	u32 counted_weight; /* by which it counts in its parent while it is active */
+	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NR_GROUPS);
+	__type(key, u32);
+	__type(value, struct group_ctx);
+} group_ctxs SEC(".maps");
+
+static __always_inline struct group_ctx *group_ctx(u32 group)
+{
+	return bpf_map_lookup_elem(&group_ctxs, &group);
+}
+
+/* Of the root and of autogroups, which have no number of the controller's, nothing is counted. */
+static __always_inline bool is_root(const struct task_group *tg)
+{
+	return !tg || !tg->parent;
+}
+
+/* A group that the table has room for: this one or an ancestor. */
+static __always_inline u32 group_number(const struct task_group *tg)
+{
+	u32 id = is_root(tg) ? ROOT_GROUP : tg->css.id, level;
+
+	if (id < NR_GROUPS)
+		return id;
+	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+		tg = tg->parent;
+		if (is_root(tg))
+			break;
+		id = tg->css.id;
+		if (id < NR_GROUPS)
+			return id;
+	}
+	return ROOT_GROUP;
+}
+
+/* Copies what the kernel says of a group. */
+static __always_inline void read_group(struct group_ctx *group, const struct task_group *tg, u64 now)
+{
+	u64 shares = tg->shares;
+
+	group->task_group = (u64)tg;
+	group->read_ns = now;
+	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
+	group->parent = group_number(tg->parent);
+}
+
+/* How much of the credit that a sleeping task earns this group and those above it leave. */
+static __always_inline u32 credit_scale(const struct group_ctx *group)
+{
+	const struct group_ctx *parent = group->parent == ROOT_GROUP ? NULL : group_ctx(group->parent);
+	u64 scale = parent ? parent->credit_scale : POLICY_WEIGHT_NORMAL;
+
+	if (group->weight < POLICY_WEIGHT_NORMAL)
+		scale = scale * group->weight / POLICY_WEIGHT_NORMAL;
+	return scale;
+}
+
+static __always_inline bool is_fresh(const struct group_ctx *group, const struct task_group *tg, u64 now)
+{
+	return group->task_group == (u64)tg && time_delta(now, group->read_ns) < (s64)GROUP_READ_PERIOD_NS;
+}
+
+/* Scales from below: a change higher up reaches the scale of a group one period later for each level. */
+static __always_inline void update_credit_scales(u32 number)
+{
+	u32 level;
+
+	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+		if (!group)
+			break;
+		group->credit_scale = credit_scale(group);
+		number = group->parent;
+	}
+}
+
+/* The number of the task's group. It and those above it are read where they are unknown or were read a while ago. */
+VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
+{
+	const struct task_group *tg = p->sched_task_group;
+	struct group_ctx *group;
+	u32 number, level;
+
+	if (is_root(tg))
+		return ROOT_GROUP;
+	number = group_number(tg);
+	group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	if (!group)
+		return ROOT_GROUP;
+	if (is_fresh(group, tg, now))
+		return number;
+	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+		if (is_root(tg))
+			break;
+		group = group_ctx(group_number(tg));
+		if (!group || is_fresh(group, tg, now))
+			break;
+		read_group(group, tg, now);
+		tg = tg->parent;
+	}
+	update_credit_scales(number);
+	return number;
+}
+
+/* A member with this weight becomes active in the group, or ceases to be, and with the last the group itself. */
+VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
+{
+	u32 level;
+
+	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+		u64 before, change = ACTIVE_ONE + weight;
+
+		if (!group)
+			break;
+		before = __sync_fetch_and_add(&group->active, active ? change : -change);
+		if (before / ACTIVE_ONE != (active ? 0 : 1))
+			break;
+		if (active) {
+			WRITE_ONCE(group->counted_weight, group->weight);
+		} else if (before != change) {
+			/* The sum was wrong: right again, unless somebody else has come in. */
+			__sync_val_compare_and_swap(&group->active, before - change, 0);
+		}
+		weight = READ_ONCE(group->counted_weight);
+		number = group->parent;
+	}
+	return 0;
+}
+
+/* The task is runnable in this group, with this weight. Whoever swaps the word takes what it said back. */
+static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 weight)
+{
+	u64 now_grouped = number == ROOT_GROUP ? 0 : GROUPED_SET | (u64)number << GROUPED_SHIFT | weight;
+	u64 before;
+
+	if (READ_ONCE(tctx->grouped) == now_grouped)
+		return;
+	before = __sync_lock_test_and_set(&tctx->grouped, now_grouped);
+	if (now_grouped)
+		change_active(number, weight, true);
+	if (before)
+		change_active(before >> GROUPED_SHIFT & GROUPED_MASK, before, false);
+}
+
+static __always_inline void leave_group(struct task_ctx *tctx)
+{
+	join_group(tctx, ROOT_GROUP, 0);
+}
+
+/* What a task of this weight is worth beside all other tasks, in units of 1 / 1024 of the kernel's. It has joined the group. */
+VERIFIED_ONCE u32 flat_weight(u32 number, u32 weight)
+{
+	u64 flat = (u64)weight << POLICY_WEIGHT_SHIFT;
+	u32 level;
+
+	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+		const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+		u64 all;
+
+		if (!group)
+			break;
+		all = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK;
+		if (all < weight)
+			all = weight;
+		weight = group->weight;
+		flat = flat * weight / (all ?: 1);
+		number = group->parent;
+	}
+	if (flat > ~0U)
+		flat = ~0U;
+	return flat ?: 1;
+}
+
+#endif /* SCHERZO_GROUPS_BPF_H */
