@@ -113,6 +113,9 @@ pub(super) fn name_that_is_not_text(guest: &mut Guest) -> Result<()> {
     let name = r"b'\xd0\xbf\xd0\xbb\x1b[31m\xd1'";
     let hog = format!("import ctypes\nctypes.CDLL(None).prctl(15, {name}, 0, 0, 0)\nwhile True: pass");
     let hog = guest.check(&format!("python3 -c \"{hog}\" >/dev/null 2>&1 & echo $!"), MOMENT)?;
+    wait_until(guest, "the task has its name", MOMENT, |shell| {
+        Ok(shell.check(&format!("cat /proc/{}/comm", hog.trim()), MOMENT)?.contains("[31m"))
+    })?;
     hog_in_real_time(guest, 8)?;
     wait_until(guest, "the scheduler is loaded again", Duration::from_mins(1), |shell| {
         let now = scherzo_rig::service::kernel(shell)?;
