@@ -4,19 +4,20 @@
 //! So it cannot outlive the probe, not even one that was killed.
 
 use std::env;
-use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, PipeReader, PipeWriter, Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fastrand::Rng;
 use serde::Serialize;
 
 use crate::clock::{SECOND_NS, cpu_time_ns, now_ns};
+use crate::helper::{Helper, give_up};
 use crate::work::{Calibration, work};
 
 /// One unit of a hog's work. A constant, so that throughput does not depend on calibration.
@@ -99,46 +100,34 @@ impl WorkDone {
 }
 
 /// The probe's end of the load.
-pub(crate) struct Background {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub(crate) struct Background(Helper);
 
 impl Background {
     pub(crate) fn start(options: &Options) -> Result<Self> {
-        let mut child = Command::new(env::current_exe()?)
-            .arg("background")
-            .arg("--load")
-            .arg(options.load.to_possible_value().context("a load without a name")?.get_name())
-            .args(["--hogs-per-cpu", &options.hogs_per_cpu.to_string()])
-            .args(["--calibration", &options.calibration.to_string()])
-            .args(["--seed", &options.seed.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("starting the load")?;
-        let questions = child.stdin.take().context("the load has no standard input")?;
-        let answers = BufReader::new(child.stdout.take().context("the load has no standard output")?);
-        Ok(Self { child, questions, answers })
+        let load = options.load.to_possible_value().context("a load without a name")?;
+        let arguments = [
+            "background",
+            "--load",
+            load.get_name(),
+            "--hogs-per-cpu",
+            &options.hogs_per_cpu.to_string(),
+            "--calibration",
+            &options.calibration.to_string(),
+            "--seed",
+            &options.seed.to_string(),
+        ];
+        Helper::start("the load", &arguments.map(str::to_owned)).map(Self)
     }
 
     /// Asks for the work done so far.
     pub(crate) fn work_done(&mut self) -> Result<WorkDone> {
-        let mut line = String::new();
-        let asked = self.questions.write_all(b"\n").and_then(|()| self.answers.read_line(&mut line));
-        if !matches!(asked, Ok(1..)) {
-            bail!("the load ended early");
-        }
+        let line = self.0.ask("")?;
         WorkDone::parse(&line).with_context(|| format!("the load answered {line:?}"))
     }
 
     /// Ends the load and waits for that.
-    pub(crate) fn stop(mut self) -> Result<()> {
-        drop(self.questions);
-        let status = self.child.wait()?;
-        ensure!(status.success(), "{status}");
-        Ok(())
+    pub(crate) fn stop(self) -> Result<()> {
+        self.0.stop().map(drop)
     }
 }
 
@@ -238,12 +227,6 @@ fn pass_on(mut from: PipeReader, mut to: PipeWriter, count: Option<&AtomicU64>) 
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-/// Half a load would be measured as a whole one.
-fn give_up(error: &dyn std::error::Error) -> ! {
-    eprintln!("scherzo-bench: the load failed: {error}");
-    std::process::exit(1);
 }
 
 /// One short-lived process of the fork storm.

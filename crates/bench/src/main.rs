@@ -9,12 +9,23 @@
 //!
 //! The load is a process of its own ([`background`]) that ends when the probe does, however that comes about. Its
 //! throughput, context switches, interrupts and idle time are counted over the same window as the latencies.
+//!
+//! `scherzo-bench shares` runs groups of threads ([`groups`], [`members`]) and prints what each group gets beside what a
+//! reference ([`solver`], [`hierarchy`]) says that it should. `scherzo-bench frames` plays a game beside such groups.
 
 mod background;
 mod clock;
+mod frames;
+mod game;
+mod groups;
+mod helper;
+mod hierarchy;
 mod kernel;
+mod members;
 mod probe;
 mod report;
+mod shares;
+mod solver;
 mod work;
 
 use std::process::ExitCode;
@@ -39,9 +50,19 @@ struct Cli {
 enum Command {
     /// Measure wake-up latency beside a load
     Probe(Probe),
+    /// Measure what groups of loads get of the CPUs, beside what they should get
+    Shares(shares::Shares),
+    /// Measure how many frames a game misses beside a load
+    Frames(frames::Frames),
     /// Run a load until standard input ends; each line read is answered with the work done so far and the time
     #[command(hide = true)]
     Background(background::Options),
+    /// Run the threads of a group: the first line read is the window, each further one asks what they got in it
+    #[command(hide = true)]
+    Members(members::Options),
+    /// Compute the frames of which standard input says when they were due to begin
+    #[command(hide = true)]
+    Compositor(game::Compositor),
 }
 
 #[derive(Args)]
@@ -83,7 +104,11 @@ fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Command::Probe(options) => run_probe(&options),
+        Command::Shares(options) => shares::run(&options),
+        Command::Frames(options) => frames::run(&options),
         Command::Background(options) => background::serve(&options),
+        Command::Members(options) => members::serve(&options),
+        Command::Compositor(options) => game::compose(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

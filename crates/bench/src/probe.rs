@@ -21,7 +21,7 @@ const MAX_PAUSE_NS: u64 = 7_500_000;
 const WORK_US: u64 = 200;
 /// An audio thread fills a buffer so often, and works so long on it.
 const AUDIO_PERIOD_NS: u64 = 5_000_000;
-const AUDIO_WORK_US: u64 = 1_000;
+const AUDIO_WORK_NS: u64 = 1_000_000;
 const RT_PRIORITY: u8 = 50;
 
 /// What was measured, in ns, in no particular order.
@@ -84,7 +84,7 @@ impl Threads {
         let first_ns = now_ns() + AUDIO_PERIOD_NS;
         let periods = (first_ns..window.end_ns).step_by(AUDIO_PERIOD_NS as usize);
         let audio =
-            named("audio").spawn(move || timer_thread(window, periods, || occupy(AUDIO_WORK_US, calibration)))?;
+            named("audio").spawn(move || timer_thread(window, periods, || occupy(AUDIO_WORK_NS, calibration)))?;
         Ok(Self { timers: vec![audio], pipe: None })
     }
 

@@ -103,13 +103,13 @@ impl fmt::Display for Distribution {
 }
 
 /// The smallest of the sorted samples that at least so many of a thousand do not exceed; 0 without samples.
-fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
+pub(crate) fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
     let rank = (sorted.len() * per_mille).div_ceil(1_000);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
 /// Rounded to one part in `parts`.
-fn rounded(value: f64, parts: f64) -> f64 {
+pub(crate) fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }
 

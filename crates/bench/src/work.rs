@@ -23,16 +23,21 @@ pub(crate) fn work(iterations: u64) {
     black_box(state);
 }
 
-/// Looked at the clock so often.
+/// The clock is looked at about so often.
 const SIP_US: u64 = 20;
 
 /// Works until this thread has had the CPU for so long, however much it gets done: an emulator with one thread for all its
 /// CPUs makes each slower while the others are busy.
-pub(crate) fn occupy(us: u64, calibration: Calibration) {
-    let end_ns = cpu_time_ns() + us * 1_000;
-    while cpu_time_ns() < end_ns {
-        work(calibration.iterations(SIP_US));
+pub(crate) fn occupy(ns: u64, calibration: Calibration) {
+    let end_ns = cpu_time_ns() + ns;
+    while let left_ns @ 1.. = end_ns.saturating_sub(cpu_time_ns()) {
+        sip(left_ns, calibration);
     }
+}
+
+/// Works for a moment, which is shorter towards the end: it may take four times as long as calibrated.
+pub(crate) fn sip(left_ns: u64, calibration: Calibration) {
+    work(calibration.iterations((left_ns / 4_000).clamp(1, SIP_US)));
 }
 
 /// Iterations per microsecond of an undisturbed CPU.
@@ -100,7 +105,7 @@ mod tests {
     #[test]
     fn a_cpu_is_occupied_for_so_long_and_little_longer() {
         let begin_ns = cpu_time_ns();
-        occupy(2_000, Calibration::measure());
+        occupy(2_000_000, Calibration::measure());
         assert!(cpu_time_ns() - begin_ns >= 2_000_000);
     }
 
