@@ -9,6 +9,7 @@ mod basics;
 mod cores;
 pub mod demo;
 mod faults;
+mod frames;
 mod hardening;
 mod idle;
 mod kills;
@@ -18,6 +19,7 @@ mod people;
 mod ping_pong;
 mod power;
 mod readme;
+mod shares;
 mod sharing;
 mod storms;
 mod survival;
@@ -135,6 +137,25 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+/// Shares of the CPUs and frames of a game, in virtual time. `SECONDS` is how long a game lasts.
+const fn shares_and_frames<const SECONDS: u32>() -> [Case; 10] {
+    [
+        case("nice 0 and nice 10", shares::nice_levels),
+        case("nice 15 to 19", shares::least_nice_levels),
+        case("normal, batch and idle", shares::policies),
+        case("hogs beside short naps", shares::short_naps),
+        case("hogs beside many nappers", shares::many_nappers),
+        case("longest gap beside naps of 20 µs", shares::longest_gap),
+        case("frames beside hogs", frames::beside_hogs::<SECONDS>),
+        case("frames beside niced hogs", frames::beside_niced_hogs::<SECONDS>),
+        case("frames beside short naps", frames::beside_nappers::<SECONDS>),
+        case("nothing was ejected", basics::no_ejections),
+    ]
+}
+
+const SHARES_AND_FRAMES: &[Case] = &shares_and_frames::<{ frames::EVERYDAY }>();
+const LONG_SHARES_AND_FRAMES: &[Case] = &shares_and_frames::<{ frames::LONG }>();
+
 const KILLS: &[Case] =
     &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
 
@@ -180,6 +201,7 @@ pub fn plan(long: bool) -> Vec<Group> {
     let virtual_time = virtual_cpus(4);
     let living_machine = Machine { reboots: long, ..steady(2) };
     let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
+    let shares_and_frames = if long { LONG_SHARES_AND_FRAMES } else { SHARES_AND_FRAMES }.to_vec();
     if long {
         scheduling.extend_from_slice(LONG);
         living.extend_from_slice(LIVING_LONG);
@@ -191,6 +213,18 @@ pub fn plan(long: bool) -> Vec<Group> {
         Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
         Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
         Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
+        Group {
+            name: "shares and frames, 6.18",
+            role: Role::Lts,
+            machine: virtual_time.clone(),
+            cases: shares_and_frames.clone(),
+        },
+        Group {
+            name: "shares and frames, newest",
+            role: Role::Newest,
+            machine: virtual_time.clone(),
+            cases: shares_and_frames,
+        },
         Group { name: "one CPU, newest", role: Role::Newest, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
         Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: two_cpus },
         Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },

@@ -1,0 +1,63 @@
+//! A game at 60 frames a second is in time, whatever computes beside it.
+
+use anyhow::{Result, ensure};
+use serde::Deserialize;
+
+use scherzo_rig::guest::Guest;
+use scherzo_rig::progress::say;
+
+use crate::shares::{GroupFigures, beside_interactive, say_groups};
+
+/// Of all frames.
+const MAX_MISSED_PERCENT: f64 = 1.0;
+/// Each of 8 ms for the game and 1.5 ms for the compositor.
+const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
+/// Seconds for at least 200 frames.
+pub(super) const EVERYDAY: u32 = 4;
+/// Seconds for at least 900 frames.
+pub(super) const LONG: u32 = 16;
+
+#[derive(Debug, Deserialize)]
+struct Figures {
+    nr_frames: u64,
+    nr_missed: u64,
+    missed_percent: f64,
+    wake_us: Percentiles,
+    groups: Vec<GroupFigures>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Percentiles {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+}
+
+/// Two hogs per CPU.
+pub(super) fn beside_hogs<const SECONDS: u32>(guest: &mut Guest) -> Result<()> {
+    ensure_in_time(guest, SECONDS, "name=hogs,count=2/cpu")
+}
+
+/// Two hogs per CPU that are niced as far as they can be.
+pub(super) fn beside_niced_hogs<const SECONDS: u32>(guest: &mut Guest) -> Result<()> {
+    ensure_in_time(guest, SECONDS, "name=niced,count=2/cpu,nice=19")
+}
+
+/// Two tasks per CPU that sleep for a moment after each 4 ms of work.
+pub(super) fn beside_nappers<const SECONDS: u32>(guest: &mut Guest) -> Result<()> {
+    ensure_in_time(guest, SECONDS, "name=nappers,count=2/cpu,work=4ms,sleep=100us")
+}
+
+fn ensure_in_time(guest: &mut Guest, seconds: u32, group: &str) -> Result<()> {
+    let figures: Figures = beside_interactive(guest, &format!("frames {GAME} --seconds {seconds}"), &[group])?;
+    let Figures { nr_frames, nr_missed, missed_percent, wake_us: Percentiles { p50, p95, p99 }, groups } = &figures;
+    say(&format!(
+        "{nr_missed} of {nr_frames} frames missed; wake-up p50 {p50:.0} µs, p95 {p95:.0} µs, p99 {p99:.0} µs"
+    ));
+    say_groups(groups);
+    ensure!(
+        *missed_percent <= MAX_MISSED_PERCENT,
+        "{nr_missed} of {nr_frames} frames missed: {missed_percent} %, not at most {MAX_MISSED_PERCENT} %"
+    );
+    Ok(())
+}

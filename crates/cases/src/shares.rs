@@ -1,0 +1,165 @@
+//! Groups of tasks get their share of the CPUs, as a solver that has nothing to do with the scheduler works it out.
+//!
+//! In virtual time, where no load of the host makes a difference. `scherzo-bench shares` runs the groups and the solver.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use scherzo_rig::guest::Guest;
+use scherzo_rig::progress::say;
+use scherzo_rig::service::{call, ensure_loaded, ensure_undisturbed, wait_for_calm};
+use scherzo_rig::shell::Shell;
+
+/// Of its share, by which a group may get more or less.
+const TOLERANCE: f64 = 0.05;
+/// The same where nice levels differ, and where tasks nap.
+const WIDE_TOLERANCE: f64 = 0.1;
+/// CPUs by which any group may get more or less.
+const LEAST_TOLERANCE: f64 = 0.01;
+/// Of the machine, what SCHED_IDLE may get beside normal work.
+const MAX_IDLE: f64 = 0.02;
+/// Longest time that a hog gets nothing beside tasks that nap for 20 µs, and longest wake-up of these.
+const MAX_GAP_MS: f64 = 60.0;
+const MAX_WAKE_MS: f64 = 100.0;
+/// Of its share, what a hog keeps beside these: what the policy promises in any case.
+const MIN_KEPT: f64 = 0.5;
+const SECONDS: u32 = 4;
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// What `scherzo-bench shares` and `scherzo-bench frames` say about a group.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct GroupFigures {
+    name: String,
+    cpus: f64,
+    share: f64,
+    longest_gap_ms: f64,
+    longest_wake_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Figures {
+    nr_cpus: u32,
+    groups: Vec<GroupFigures>,
+}
+
+/// Nice levels have the weights that the kernel gives them.
+pub(super) fn nice_levels(guest: &mut Guest) -> Result<()> {
+    ensure_shares(guest, &["name=nice-0,count=1/cpu", "name=nice-10,count=1/cpu,nice=10"], WIDE_TOLERANCE)
+}
+
+/// Also the least ones, which `p->scx.weight` does not tell apart.
+pub(super) fn least_nice_levels(guest: &mut Guest) -> Result<()> {
+    let groups: Vec<_> = (15..=19).map(|nice| format!("name=nice-{nice},count=1/cpu,nice={nice}")).collect();
+    ensure_shares(guest, &groups, WIDE_TOLERANCE)
+}
+
+/// SCHED_BATCH has its weight, and SCHED_IDLE what is left over.
+pub(super) fn policies(guest: &mut Guest) -> Result<()> {
+    let groups =
+        ["name=normal,count=1/cpu", "name=batch,count=1/cpu,policy=batch", "name=idle,count=1/cpu,policy=idle"];
+    let figures = measure(guest, &groups)?;
+    for group in &figures.groups {
+        if group.name == "idle" {
+            let most = MAX_IDLE * f64::from(figures.nr_cpus);
+            ensure!(group.cpus <= most, "group \"idle\" got {:.3} CPUs, not at most {most:.3}", group.cpus);
+        } else {
+            group.ensure_share(TOLERANCE)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who sleeps for a moment after each 4 ms of work gets no more than who never sleeps.
+pub(super) fn short_naps(guest: &mut Guest) -> Result<()> {
+    ensure_shares(guest, &["name=hogs,count=2/cpu", "name=nappers,count=2/cpu,work=4ms,sleep=100us"], WIDE_TOLERANCE)
+}
+
+/// Not even if many do.
+pub(super) fn many_nappers(guest: &mut Guest) -> Result<()> {
+    ensure_shares(guest, &["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=2ms,sleep=50us"], WIDE_TOLERANCE)
+}
+
+/// Nobody waits for long for those who wake up thousands of times a second.
+pub(super) fn longest_gap(guest: &mut Guest) -> Result<()> {
+    let groups = ["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=500us,sleep=20us"];
+    let figures = measure(guest, &groups)?;
+    let [hogs, nappers] = figures.groups.as_slice() else { bail!("not two groups: {figures:?}") };
+    let least = MIN_KEPT * hogs.share;
+    ensure!(hogs.cpus >= least, "group \"hogs\" got {:.3} CPUs, not at least {least:.3}", hogs.cpus);
+    let (gap_ms, wake_ms) = (hogs.longest_gap_ms, nappers.longest_wake_ms);
+    ensure!(gap_ms <= MAX_GAP_MS, "a task of group \"hogs\" got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_MS}");
+    ensure!(wake_ms <= MAX_WAKE_MS, "a wake-up of group \"nappers\" took {wake_ms:.1} ms, not at most {MAX_WAKE_MS}");
+    Ok(())
+}
+
+fn ensure_shares(guest: &mut Guest, groups: &[impl AsRef<str>], tolerance: f64) -> Result<()> {
+    measure(guest, groups)?.groups.iter().try_for_each(|group| group.ensure_share(tolerance))
+}
+
+impl GroupFigures {
+    fn ensure_share(&self, tolerance: f64) -> Result<()> {
+        let Self { name, cpus, share, .. } = self;
+        let allowed = (tolerance * share).max(LEAST_TOLERANCE);
+        ensure!(
+            (cpus - share).abs() <= allowed,
+            "group \"{name}\" got {cpus:.3} CPUs; its share is {share:.3}, give or take {allowed:.3}"
+        );
+        Ok(())
+    }
+}
+
+fn measure(guest: &mut Guest, groups: &[impl AsRef<str>]) -> Result<Figures> {
+    let figures: Figures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
+    say_groups(&figures.groups);
+    Ok(figures)
+}
+
+/// Says what each group got, also where that is as it should be.
+pub(super) fn say_groups(groups: &[GroupFigures]) {
+    for GroupFigures { name, cpus, share, longest_gap_ms, longest_wake_ms } in groups {
+        say(&format!(
+            "{name}: {cpus:.3} CPUs, share {share:.3}; longest gap {longest_gap_ms:.1} ms, wake-up {longest_wake_ms:.1} ms"
+        ));
+    }
+}
+
+/// Runs a command of `scherzo-bench` with groups of loads, in `interactive` with preemption.
+pub(super) fn beside_interactive<T: for<'a> Deserialize<'a>>(
+    guest: &mut Guest,
+    command: &str,
+    groups: &[impl AsRef<str>],
+) -> Result<T> {
+    let loaded = ensure_loaded(guest)?;
+    wait_for_calm(guest)?;
+    call(guest, "SetMode", "s interactive")?;
+    call(guest, "SetPreemption", "b true")?;
+    let groups: Vec<_> = groups.iter().flat_map(|group| ["--group", group.as_ref()]).collect();
+    let printed = guest.check(&format!("scherzo-bench {command} --json {}", groups.join(" ")), LIMIT)?;
+    ensure_undisturbed(guest, &loaded)?;
+    serde_json::from_str(&printed).with_context(|| format!("scherzo-bench printed: {printed}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(cpus: f64, share: f64) -> GroupFigures {
+        GroupFigures { name: "a".into(), cpus, share, longest_gap_ms: 0.0, longest_wake_ms: 0.0 }
+    }
+
+    #[test]
+    fn a_failure_names_the_group_and_what_it_got() {
+        let error = group(1.2, 1.0).ensure_share(0.1).unwrap_err().to_string();
+        assert_eq!(error, "group \"a\" got 1.200 CPUs; its share is 1.000, give or take 0.100");
+        assert!(group(0.8, 1.0).ensure_share(0.1).is_err());
+    }
+
+    #[test]
+    fn small_shares_have_a_tolerance_of_their_own() {
+        group(1.09, 1.0).ensure_share(0.1).unwrap();
+        group(0.019, 0.01).ensure_share(0.05).unwrap();
+        assert!(group(0.021, 0.01).ensure_share(0.05).is_err());
+    }
+}
