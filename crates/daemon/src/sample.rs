@@ -100,7 +100,7 @@ impl Pages {
                 }
             }
             stats.busy_ns += cpu.busy_ns.load(Relaxed);
-            stats.higher_class_ns += cpu.held_ns.load(Relaxed);
+            stats.higher_class_ns += cpu.higher_class_ns.load(Relaxed);
             stats.nr_idle_entries += cpu.nr_idle_entries.load(Relaxed);
         }
         stats.user_share = match stats.nr_contended_batch {

@@ -1,23 +1,23 @@
-//! The policy at work: records go in, decisions and published judgements come out.
+//! The policy at work: records go in, decisions and published classifications come out.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use scherzo_policy::{
-    Class, CpuId, Decision, Generation, Load, Order, Pid, Policy, Settings, SlotId, Target, TaskFacts, TaskFlags,
-    Verdict,
+    Class, Classification, CpuId, DispatchedTask, Generation, Load, Order, Pid, Policy, QueuedTask, Settings, SlotId,
+    Target, TaskFlags,
 };
 use scherzo_wire::control::{self, ControlWord, Mode};
-use scherzo_wire::layout::{self, ControlPage, Facts, RecordKind};
+use scherzo_wire::layout::{self, ControlPage, QueuedTaskRecord, RecordKind};
 use scherzo_wire::message::LoadSettings;
 
 use crate::kernel::Pages;
-use crate::rings::DecisionRing;
+use crate::rings::DispatchedRing;
 
 /// Other CPUs start to carry decisions out after so many, not only after the whole batch.
 const ANNOUNCE_EVERY: u64 = 32;
 /// Slice of a task whose facts made no sense.
-const PLAIN_SLICE_NS: u64 = 1_000_000;
+const DEFAULT_SLICE_NS: u64 = 1_000_000;
 
 /// The policy with the shared memory it publishes to.
 pub struct Core<P> {
@@ -26,30 +26,30 @@ pub struct Core<P> {
     nr_bad_records: u64,
     nr_cpus: u64,
     /// An answer for a record that the policy would not take.
-    unjudged: Option<layout::Decision>,
+    unclassified: Option<layout::DispatchedTaskRecord>,
 }
 
 impl<P: Policy> Core<P> {
     /// A policy that publishes to these pages.
     pub fn new(policy: P, pages: Rc<Pages>) -> Self {
-        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unjudged: None }
+        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unclassified: None }
     }
 
     /// One record from the ring; `None` is one of the wrong size.
-    pub fn take(&mut self, facts: Option<Facts>) {
+    pub fn take(&mut self, facts: Option<QueuedTaskRecord>) {
         let kind = facts.and_then(|facts| RecordKind::from_wire(facts.kind));
         let (Some(facts), Some(kind)) = (facts, kind) else {
             self.nr_bad_records += 1;
             return;
         };
         match kind {
-            RecordKind::Enqueue => match self.policy.enqueue(&task_facts(&facts)) {
+            RecordKind::Enqueue => match self.policy.enqueue(&queued_task(&facts)) {
                 Ok(()) => self.publish(SlotId(facts.slot)),
                 // The task waits for an answer whatever its record says.
-                Err(_) => self.unjudged = Some(plain_decision(&facts)),
+                Err(_) => self.unclassified = Some(default_dispatch(&facts)),
             },
             RecordKind::Refresh => {
-                if self.policy.refresh(&task_facts(&facts)).is_ok() {
+                if self.policy.refresh(&queued_task(&facts)).is_ok() {
                     self.publish(SlotId(facts.slot));
                 }
             }
@@ -74,22 +74,22 @@ impl<P: Policy> Core<P> {
     /// Where BPF reads a task's class and key without asking.
     fn publish(&self, slot: SlotId) {
         let Some(shared) = self.pages.slots().get(slot.index()) else { return };
-        let Verdict { class, key_ns, slice_ns, judged_ns } = self.policy.verdict(slot);
-        shared.key_ns.store(key_ns, Relaxed);
+        let Classification { class, deadline_ns, slice_ns, classified_ns } = self.policy.classification(slot);
+        shared.deadline_ns.store(deadline_ns, Relaxed);
         shared.slice_ns.store(slice_ns, Relaxed);
-        shared.judged_ns.store(judged_ns, Relaxed);
+        shared.classified_ns.store(classified_ns, Relaxed);
         shared.class.store(wire_class(class) as u32, Relaxed);
     }
 
     /// Writes decisions until nothing waits or there is no room; the number written.
-    pub fn decide(&mut self, ring: &DecisionRing) -> u64 {
+    pub fn decide(&mut self, ring: &DispatchedRing) -> u64 {
         let mut nr_decided = 0;
-        if let Some(decision) = self.unjudged.take() {
+        if let Some(decision) = self.unclassified.take() {
             nr_decided += u64::from(ring.submit(&decision));
         }
         let mut nr_urgent = 0;
         while let Some(decision) = self.policy.peek() {
-            if !ring.submit(&wire_decision(&decision)) {
+            if !ring.submit(&wire_dispatched(&decision)) {
                 break;
             }
             self.policy.pop();
@@ -148,8 +148,8 @@ impl<P: Policy> Core<P> {
     }
 }
 
-fn task_facts(facts: &Facts) -> TaskFacts {
-    TaskFacts {
+fn queued_task(facts: &QueuedTaskRecord) -> QueuedTask {
+    QueuedTask {
         slot: SlotId(facts.slot),
         generation: Generation(facts.generation),
         pid: Pid(facts.pid),
@@ -183,20 +183,20 @@ fn wire_order(order: Order) -> control::Order {
     }
 }
 
-fn wire_decision(decision: &Decision) -> layout::Decision {
+fn wire_dispatched(decision: &DispatchedTask) -> layout::DispatchedTaskRecord {
     let mut flags = wire_class(decision.class) as u32;
     if decision.order == Order::Fifo {
-        flags |= layout::DECISION_FIFO;
+        flags |= layout::DISPATCHED_FIFO;
     }
     if decision.preempt {
-        flags |= layout::DECISION_PREEMPT;
+        flags |= layout::DISPATCHED_PREEMPT;
     }
-    layout::Decision {
+    layout::DispatchedTaskRecord {
         slot: decision.slot.0,
         pid: decision.pid.0,
         generation: decision.generation.0,
         slice_ns: decision.slice_ns,
-        key_ns: decision.key_ns,
+        deadline_ns: decision.deadline_ns,
         cpu: match decision.target {
             Target::Any => layout::CPU_ANY,
             Target::Cpu(CpuId(cpu)) => cpu,
@@ -206,13 +206,13 @@ fn wire_decision(decision: &Decision) -> layout::Decision {
 }
 
 /// What any task may have: batch, in arrival order.
-fn plain_decision(facts: &Facts) -> layout::Decision {
-    layout::Decision {
+fn default_dispatch(facts: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
+    layout::DispatchedTaskRecord {
         slot: facts.slot,
         pid: facts.pid,
         generation: facts.generation,
-        slice_ns: PLAIN_SLICE_NS,
-        key_ns: facts.now_ns,
+        slice_ns: DEFAULT_SLICE_NS,
+        deadline_ns: facts.now_ns,
         cpu: layout::CPU_ANY,
         flags: layout::Class::Batch as u32,
     }

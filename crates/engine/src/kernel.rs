@@ -184,19 +184,19 @@ impl<'obj> Loaded<'obj> {
     }
 
     /// The ring of facts.
-    pub fn facts_map(&self) -> &dyn MapCore {
-        &self.skel.maps.facts
+    pub fn queued_tasks_map(&self) -> &dyn MapCore {
+        &self.skel.maps.queued_tasks
     }
 
     /// The ring of decisions.
-    pub fn decisions_map(&self) -> &dyn MapCore {
-        &self.skel.maps.decisions
+    pub fn dispatched_tasks_map(&self) -> &dyn MapCore {
+        &self.skel.maps.dispatched_tasks
     }
 
     /// Programs that the scheduling loop runs by itself.
-    pub fn bells(&self) -> Result<Bells> {
+    pub fn kicker(&self) -> Result<Kicker> {
         let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot keep a program open");
-        Ok(Bells {
+        Ok(Kicker {
             kick_all: own(self.skel.progs.scherzo_kick_all.as_fd())?,
             doorbell: own(self.skel.progs.scherzo_doorbell.as_fd())?,
         })
@@ -236,7 +236,7 @@ impl<'obj> Loaded<'obj> {
         let by_watchdog = kind == scx_utils::ScxExitKind::ErrorStall as i32;
         // The threads that end RCU's grace periods are tasks of ours like others, and starve with them.
         let by_rcu = text.contains("RCU CPU stall");
-        let starved = self.pages.control().nr_held_cpus.load(Relaxed) > 0;
+        let starved = self.pages.control().nr_higher_class_cpus.load(Relaxed) > 0;
         let kind = match kind {
             0 | 1 => ExitKind::Unloaded,
             // Our own check leaves such time out of account, the kernel's do not.
@@ -271,12 +271,12 @@ pub struct Exit {
 
 /// BPF programs that user space runs, each a single system call that allocates nothing.
 #[derive(Debug)]
-pub struct Bells {
+pub struct Kicker {
     kick_all: OwnedFd,
     doorbell: OwnedFd,
 }
 
-impl Bells {
+impl Kicker {
     /// Makes sleeping CPUs look for work: after a new control word.
     pub fn kick_all(&self) {
         run(&self.kick_all);

@@ -4,20 +4,20 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{AsRawLibbpf, MapCore, RingBuffer, RingBufferBuilder, UserRingBuffer, libbpf_sys};
-use scherzo_wire::layout::{Decision, Facts};
+use scherzo_wire::layout::{DispatchedTaskRecord, QueuedTaskRecord};
 
 /// Most records taken in one turn, so that the control socket gets its turn as well.
 const MAX_BATCH: usize = 1024;
 
-/// Facts coming up.
-pub struct FactsRing(RingBuffer<'static>);
+/// QueuedTaskRecord coming up.
+pub struct QueuedRing(RingBuffer<'static>);
 
-impl FactsRing {
-    /// Calls `on_facts` for each record that [`Self::consume`] finds. Records of the wrong size come as `None`.
-    pub fn new(map: &dyn MapCore, mut on_facts: impl FnMut(Option<Facts>) + 'static) -> Result<Self> {
+impl QueuedRing {
+    /// Calls `on_record` for each record that [`Self::consume`] finds. Records of the wrong size come as `None`.
+    pub fn new(map: &dyn MapCore, mut on_record: impl FnMut(Option<QueuedTaskRecord>) + 'static) -> Result<Self> {
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes: &[u8]| {
-            on_facts(read_facts(bytes));
+            on_record(read_queued(bytes));
             0
         })?;
         Ok(Self(builder.build().context("cannot map the ring of facts")?))
@@ -36,12 +36,12 @@ impl FactsRing {
     }
 }
 
-fn read_facts(bytes: &[u8]) -> Option<Facts> {
-    if bytes.len() != size_of::<Facts>() {
+fn read_queued(bytes: &[u8]) -> Option<QueuedTaskRecord> {
+    if bytes.len() != size_of::<QueuedTaskRecord>() {
         return None;
     }
-    let mut facts = MaybeUninit::<Facts>::uninit();
-    // SAFETY: the source has exactly the size of the target, and `Facts` is plain integers.
+    let mut facts = MaybeUninit::<QueuedTaskRecord>::uninit();
+    // SAFETY: the source has exactly the size of the target, and `QueuedTaskRecord` is plain integers.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), facts.as_mut_ptr().cast(), bytes.len());
         Some(facts.assume_init())
@@ -49,25 +49,25 @@ fn read_facts(bytes: &[u8]) -> Option<Facts> {
 }
 
 /// Decisions going down.
-pub struct DecisionRing(UserRingBuffer);
+pub struct DispatchedRing(UserRingBuffer);
 
-impl DecisionRing {
+impl DispatchedRing {
     /// Maps the ring.
     pub fn new(map: &dyn MapCore) -> Result<Self> {
         Ok(Self(UserRingBuffer::new(map).context("cannot map the ring of decisions")?))
     }
 
     /// Writes one decision; false if there is no room. Unlike the library's own wrapper, this allocates no error.
-    pub fn submit(&self, decision: &Decision) -> bool {
+    pub fn submit(&self, decision: &DispatchedTaskRecord) -> bool {
         let ring = self.0.as_libbpf_object().as_ptr();
         // SAFETY: the ring lives as long as `self`; a null answer means that there is no room.
-        let sample = unsafe { libbpf_sys::user_ring_buffer__reserve(ring, size_of::<Decision>() as u32) };
+        let sample = unsafe { libbpf_sys::user_ring_buffer__reserve(ring, size_of::<DispatchedTaskRecord>() as u32) };
         if sample.is_null() {
             return false;
         }
         // SAFETY: the sample has room for one decision, is aligned to 8 bytes, and is submitted exactly once.
         unsafe {
-            sample.cast::<Decision>().write(*decision);
+            sample.cast::<DispatchedTaskRecord>().write(*decision);
             libbpf_sys::user_ring_buffer__submit(ring, sample);
         }
         true

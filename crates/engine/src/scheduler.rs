@@ -25,9 +25,9 @@ use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
 
 use crate::arena::heap_ops;
 use crate::core::Core;
-use crate::kernel::{Bells, Loaded, Pages};
+use crate::kernel::{Kicker, Loaded, Pages};
 use crate::memory::Usage;
-use crate::rings::{DecisionRing, FactsRing};
+use crate::rings::{DispatchedRing, QueuedRing};
 
 /// While the ring of decisions is full, or somebody is about to finish a record, look again after so long.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -74,9 +74,9 @@ impl Baseline {
 pub struct Scheduler<'a, P> {
     core: Rc<RefCell<Core<P>>>,
     pages: Rc<Pages>,
-    facts: FactsRing,
-    decisions: DecisionRing,
-    bells: Bells,
+    facts: QueuedRing,
+    decisions: DispatchedRing,
+    kicker: Kicker,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
 }
@@ -99,9 +99,11 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         let pages = loaded.pages();
         let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
         let sink = Rc::clone(&core);
-        let facts = FactsRing::new(loaded.facts_map(), move |facts| sink.borrow_mut().take(facts))?;
+        let facts = QueuedRing::new(loaded.queued_tasks_map(), move |facts| sink.borrow_mut().take(facts))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll instance")?;
-        for (fd, what) in [(loaded.facts_map().as_fd(), RING), (socket.as_fd(), SOCKET), (signals.as_fd(), SIGNAL)] {
+        for (fd, what) in
+            [(loaded.queued_tasks_map().as_fd(), RING), (socket.as_fd(), SOCKET), (signals.as_fd(), SIGNAL)]
+        {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(what), epoll::EventFlags::IN)
                 .context("cannot wait for the rings")?;
         }
@@ -109,8 +111,8 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
             core,
             pages,
             facts,
-            decisions: DecisionRing::new(loaded.decisions_map())?,
-            bells: loaded.bells()?,
+            decisions: DispatchedRing::new(loaded.dispatched_tasks_map())?,
+            kicker: loaded.kicker()?,
             epoll,
             socket,
         })
@@ -183,7 +185,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         let busy = self.consume() > 0;
         if busy && nr_decided > 0 {
             self.page().nr_doorbells.fetch_add(1, Relaxed);
-            self.bells.ring();
+            self.kicker.ring();
         }
         let timeout = if busy {
             Some(&NO_WAIT)
@@ -223,7 +225,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                         return Request::Stop;
                     }
                     self.core.borrow_mut().apply(&settings);
-                    self.bells.kick_all();
+                    self.kicker.kick_all();
                     seq
                 }
                 Ok(ToEngine::Refresh { seq }) => {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use scherzo_host::{Root, Topology};
 
-/// Most CPUs that the kernel side can keep claims for.
+/// Most CPUs that the kernel side can keep victims for.
 pub const MAX_CPUS: usize = 1024;
 
 /// Reads this machine, and refuses what the kernel side has no room for.

@@ -16,7 +16,7 @@
 //!
 //! Rates are in voluntary switches per 1000 s ("milli"), integers throughout.
 
-use crate::decision::Class;
+use crate::dispatched::Class;
 use crate::time::advance;
 
 /// Bounds of the threshold: at 1 per second nearly everything is interactive, past 10 too little would be.

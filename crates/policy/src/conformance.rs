@@ -3,21 +3,21 @@
 use alloc::collections::BTreeSet;
 
 use crate::{
-    Construction, Limits, POLICIES, Pid, Policy, PolicyVisitor, Settings, SlotId, TaskFacts, TaskFlags, with_policy,
+    Construction, Limits, POLICIES, Pid, Policy, PolicyVisitor, QueuedTask, Settings, SlotId, TaskFlags, with_policy,
 };
 
 const NR_SLOTS: u32 = 64;
 const MAX_SLICE_NS: u64 = 1_000_000_000;
 
-fn task(slot: u32, now_ns: u64) -> TaskFacts {
-    TaskFacts {
+fn task(slot: u32, now_ns: u64) -> QueuedTask {
+    QueuedTask {
         slot: SlotId(slot),
         pid: Pid(slot + 1),
         now_ns,
         weight: 100,
         nr_cpus_allowed: 4,
         flags: TaskFlags::from_bits(0x1),
-        ..TaskFacts::default()
+        ..QueuedTask::default()
     }
 }
 

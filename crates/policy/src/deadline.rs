@@ -85,7 +85,7 @@ pub fn burst_term_ns(burst_ns: u64, weight: Weight, bound_ns: u64) -> u64 {
 
 /// The ordering key: `now_ns` shifted by `offset_ns`, but by no more than `bound_ns` either way.
 #[must_use]
-pub fn key_ns(now_ns: u64, offset_ns: i64, bound_ns: u64) -> u64 {
+pub fn deadline_ns(now_ns: u64, offset_ns: i64, bound_ns: u64) -> u64 {
     let bound = bound_ns as i64;
     now_ns.wrapping_add_signed(offset_ns.clamp(-bound, bound))
 }
@@ -140,8 +140,8 @@ mod tests {
         fn later_arrivals_never_overtake(
             now: u64, first: i64, second: i64, bound in 0u64..10_000_000_000, later in 1u64..1 << 60,
         ) {
-            let waiting = key_ns(now, first, bound);
-            let newcomer = key_ns(now.wrapping_add(2 * bound).wrapping_add(later), second, bound);
+            let waiting = deadline_ns(now, first, bound);
+            let newcomer = deadline_ns(now.wrapping_add(2 * bound).wrapping_add(later), second, bound);
             prop_assert!(signed_diff(waiting, newcomer) < 0);
         }
     }

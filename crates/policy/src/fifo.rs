@@ -4,10 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::arrivals::Arrivals;
-use crate::decision::{Class, Decision, Order, Target, Verdict};
-use crate::facts::{BadRecord, Load, TaskFacts};
+use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Policy, Totals};
 use crate::ids::{Pid, SlotId};
+use crate::queued::{BadRecord, Load, QueuedTask};
 use crate::settings::Settings;
 
 /// First come, first served.
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 pub struct FifoPolicy {
     slice_ns: u64,
     waiting: Arrivals,
-    decisions: Vec<Decision>,
+    decisions: Vec<DispatchedTask>,
     totals: Totals,
 }
 
@@ -23,21 +23,21 @@ impl FifoPolicy {
     /// For slots below `nr_slots`.
     #[must_use]
     pub fn new(nr_slots: u32, settings: Settings) -> Self {
-        let decisions = vec![Decision::default(); nr_slots as usize];
+        let decisions = vec![DispatchedTask::default(); nr_slots as usize];
         let slice_ns = settings.clamped().base_slice_ns;
         Self { slice_ns, waiting: Arrivals::new(nr_slots), decisions, totals: Totals::default() }
     }
 }
 
 impl Policy for FifoPolicy {
-    fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
         facts.check(self.decisions.len()).inspect_err(|_| self.totals.nr_bad_records += 1)?;
-        self.decisions[facts.slot.index()] = Decision {
+        self.decisions[facts.slot.index()] = DispatchedTask {
             slot: facts.slot,
             pid: facts.pid,
             generation: facts.generation,
             slice_ns: self.slice_ns,
-            key_ns: facts.now_ns,
+            deadline_ns: facts.now_ns,
             target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
             class: Class::Batch,
             order: Order::Fifo,
@@ -48,7 +48,7 @@ impl Policy for FifoPolicy {
         Ok(())
     }
 
-    fn refresh(&mut self, _: &TaskFacts) -> Result<(), BadRecord> {
+    fn refresh(&mut self, _: &QueuedTask) -> Result<(), BadRecord> {
         Ok(())
     }
 
@@ -60,11 +60,11 @@ impl Policy for FifoPolicy {
         self.dequeue(slot, pid)
     }
 
-    fn peek(&self) -> Option<Decision> {
+    fn peek(&self) -> Option<DispatchedTask> {
         self.waiting.first().map(|slot| self.decisions[slot.index()])
     }
 
-    fn pop(&mut self) -> Option<Decision> {
+    fn pop(&mut self) -> Option<DispatchedTask> {
         self.waiting.pop().map(|slot| self.decisions[slot.index()])
     }
 
@@ -84,8 +84,8 @@ impl Policy for FifoPolicy {
         Order::Fifo
     }
 
-    fn verdict(&self, _: SlotId) -> Verdict {
-        Verdict { class: Class::Batch, slice_ns: self.slice_ns, ..Verdict::default() }
+    fn classification(&self, _: SlotId) -> Classification {
+        Classification { class: Class::Batch, slice_ns: self.slice_ns, ..Classification::default() }
     }
 
     fn totals(&self) -> Totals {

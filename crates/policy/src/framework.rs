@@ -9,9 +9,9 @@
 //!
 //! [`Policy::pop`] takes a task out, [`Policy::peek`] only looks, so nothing need be given back when the ring is full.
 
-use crate::decision::{Decision, Order, Verdict};
-use crate::facts::{BadRecord, Load, TaskFacts};
+use crate::dispatched::{Classification, DispatchedTask, Order};
 use crate::ids::{Pid, SlotId};
+use crate::queued::{BadRecord, Load, QueuedTask};
 use crate::settings::Settings;
 
 /// Sizes fixed at construction.
@@ -32,9 +32,9 @@ impl Default for Limits {
 /// What a policy counted since construction, and where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Enqueues judged interactive.
+    /// Enqueues classified as interactive.
     pub nr_interactive: u64,
-    /// Enqueues judged batch.
+    /// Enqueues classified as batch.
     pub nr_batch: u64,
     /// Tasks handed straight back because the pool was full.
     pub nr_overflow: u64,
@@ -49,10 +49,10 @@ pub struct Totals {
 /// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the facts say.
 pub trait Policy {
     /// A task waits to be run. A second enqueue of the same slot replaces the first.
-    fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord>;
+    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord>;
 
     /// News about a task that does not wait here.
-    fn refresh(&mut self, facts: &TaskFacts) -> Result<(), BadRecord>;
+    fn refresh(&mut self, facts: &QueuedTask) -> Result<(), BadRecord>;
 
     /// The task no longer waits; says whether it did. `pid` must match, or nothing happens.
     fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool;
@@ -61,10 +61,10 @@ pub trait Policy {
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool;
 
     /// The decision that [`Self::pop`] would give.
-    fn peek(&self) -> Option<Decision>;
+    fn peek(&self) -> Option<DispatchedTask>;
 
     /// Decides the next task.
-    fn pop(&mut self) -> Option<Decision>;
+    fn pop(&mut self) -> Option<DispatchedTask>;
 
     /// Tasks waiting here.
     fn nr_pending(&self) -> usize;
@@ -81,8 +81,8 @@ pub trait Policy {
     /// Which queues work enters now.
     fn order(&self) -> Order;
 
-    /// The last judgement on a task; the default for one never seen.
-    fn verdict(&self, slot: SlotId) -> Verdict;
+    /// The last classification of a task; the default for one never seen.
+    fn classification(&self, slot: SlotId) -> Classification;
 
     /// The counters.
     fn totals(&self) -> Totals;

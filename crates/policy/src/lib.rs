@@ -18,12 +18,12 @@ extern crate alloc;
 pub mod arrivals;
 pub mod classify;
 pub mod deadline;
-pub mod decision;
-pub mod facts;
+pub mod dispatched;
 pub mod fifo;
 pub mod framework;
 pub mod ids;
 pub mod pool;
+pub mod queued;
 pub mod scherzo;
 pub mod settings;
 pub mod slice;
@@ -33,11 +33,11 @@ mod underuse;
 #[cfg(test)]
 mod conformance;
 
-pub use decision::{Class, Decision, Order, Target, Verdict};
-pub use facts::{BadRecord, Load, TaskFacts, TaskFlags};
+pub use dispatched::{Class, Classification, DispatchedTask, Order, Target};
 pub use fifo::FifoPolicy;
 pub use framework::{Limits, Policy, Totals};
 pub use ids::{CpuId, Generation, Pid, SlotId};
+pub use queued::{BadRecord, Load, QueuedTask, TaskFlags};
 pub use scherzo::Scherzo;
 pub use settings::{Mode, Settings};
 

@@ -82,12 +82,12 @@ impl Pool {
     /// # Panics
     ///
     /// If the slot is out of range.
-    pub fn insert(&mut self, slot: SlotId, key_ns: u64) -> Result<(), PoolFull> {
+    pub fn insert(&mut self, slot: SlotId, deadline_ns: u64) -> Result<(), PoolFull> {
         self.remove(slot);
         if self.len() == self.capacity {
             return Err(PoolFull);
         }
-        let entry = Entry { key_ns, arrival: self.next_arrival, slot };
+        let entry = Entry { deadline_ns, arrival: self.next_arrival, slot };
         self.next_arrival = self.next_arrival.wrapping_add(1);
         let many = self.later.len() > 0 || self.next.len() >= NR_FEW;
         if many && let Some(place) = self.later.insert(entry) {
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     fn first_precedes_later(&self) -> bool {
-        self.next.first().is_some_and(|first| signed_diff(first.key_ns, self.later.start_ns()) < 0)
+        self.next.first().is_some_and(|first| signed_diff(first.deadline_ns, self.later.start_ns()) < 0)
     }
 }
 

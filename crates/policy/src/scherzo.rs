@@ -31,11 +31,11 @@ use alloc::vec::Vec;
 use crate::arrivals::Arrivals;
 use crate::classify::{Sighting, Tempo, Threshold};
 use crate::deadline::{self, Weight};
-use crate::decision::{Class, Decision, Order, Target, Verdict};
-use crate::facts::{BadRecord, Load, TaskFacts, TaskFlags};
+use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Limits, Policy, Totals};
 use crate::ids::{Pid, SlotId};
 use crate::pool::{Pool, PoolFull};
+use crate::queued::{BadRecord, Load, QueuedTask, TaskFlags};
 use crate::settings::{Mode, Settings};
 use crate::slice::slice_ns;
 use crate::time::{Clock, advance, signed_diff};
@@ -58,9 +58,9 @@ struct Task {
     tempo: Tempo,
     sum_exec_ns: u64,
     vruntime_ns: u64,
-    verdict: Verdict,
+    classification: Classification,
     /// What to answer once its turn comes; meaningful while it waits.
-    pending: Decision,
+    pending: DispatchedTask,
 }
 
 /// The policy behind every mode.
@@ -97,12 +97,12 @@ impl Scherzo {
         }
     }
 
-    fn admit(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+    fn admit(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
         facts.check(self.tasks.len()).inspect_err(|_| self.totals.nr_bad_records += 1)
     }
 
     /// Brings everything known about the task up to date and judges it anew.
-    fn judge(&mut self, facts: &TaskFacts) -> Verdict {
+    fn judge(&mut self, facts: &QueuedTask) -> Classification {
         let now_ns = self.clock.observe(facts.now_ns, self.nr_pending() > 0);
         self.under_use.observe(now_ns, facts.load, self.nr_cpus);
         let sighting =
@@ -110,18 +110,18 @@ impl Scherzo {
         self.meet(facts, sighting);
         let class = self.classify(facts, sighting);
         let lag_ns = self.account(facts);
-        let key_ns = match self.order() {
+        let deadline_ns = match self.order() {
             Order::Fifo => now_ns,
             Order::Deadline => self.deadline_ns(facts, class, lag_ns),
         };
         let slice_ns = slice_ns(&self.settings, facts.load, self.nr_cpus);
-        let verdict = Verdict { class, key_ns, slice_ns, judged_ns: now_ns };
-        self.tasks[facts.slot.index()].verdict = verdict;
-        verdict
+        let classification = Classification { class, deadline_ns, slice_ns, classified_ns: now_ns };
+        self.tasks[facts.slot.index()].classification = classification;
+        classification
     }
 
     /// Starts afresh where the slot has a new owner.
-    fn meet(&mut self, facts: &TaskFacts, sighting: Sighting) {
+    fn meet(&mut self, facts: &QueuedTask, sighting: Sighting) {
         if self.tasks[facts.slot.index()].pid == facts.pid {
             return;
         }
@@ -135,7 +135,7 @@ impl Scherzo {
         };
     }
 
-    fn classify(&mut self, facts: &TaskFacts, sighting: Sighting) -> Class {
+    fn classify(&mut self, facts: &QueuedTask, sighting: Sighting) -> Class {
         let tempo = &mut self.tasks[facts.slot.index()].tempo;
         tempo.sample(sighting, self.settings.sample_interval_ns, &mut self.threshold);
         let class = tempo.class_now(facts.burst_ns, self.settings.base_slice_ns);
@@ -146,7 +146,7 @@ impl Scherzo {
     }
 
     /// Charges what the task has run since it was last seen and returns its lag: how far it is ahead of its share.
-    fn account(&mut self, facts: &TaskFacts) -> i64 {
+    fn account(&mut self, facts: &QueuedTask) -> i64 {
         let bound_ns = self.bound_ns();
         let task = &mut self.tasks[facts.slot.index()];
         let weight = Weight::new(facts.weight);
@@ -164,13 +164,13 @@ impl Scherzo {
         signed_diff(task.vruntime_ns, self.virtual_ns)
     }
 
-    fn deadline_ns(&self, facts: &TaskFacts, class: Class, lag_ns: i64) -> u64 {
+    fn deadline_ns(&self, facts: &QueuedTask, class: Class, lag_ns: i64) -> u64 {
         let habit_ns = self.tasks[facts.slot.index()].tempo.mean_burst_ns().max(facts.burst_ns);
         let cap_ns = self.settings.base_slice_ns * MAX_BURST_SLICES;
         let weight = Weight::new(facts.weight);
         let burst_ns = deadline::burst_term_ns(habit_ns.min(cap_ns), weight, self.bound_ns());
         let boost_ns = if class == Class::Interactive { self.settings.slice_boost_ns } else { 0 };
-        deadline::key_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
+        deadline::deadline_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
     }
 
     /// How far a key may lie from its time of arrival.
@@ -187,8 +187,8 @@ impl Scherzo {
         self.overflow.first().or_else(|| self.pool.first())
     }
 
-    fn decision(&self, slot: SlotId) -> Decision {
-        Decision { order: self.order(), ..self.tasks[slot.index()].pending }
+    fn decision(&self, slot: SlotId) -> DispatchedTask {
+        DispatchedTask { order: self.order(), ..self.tasks[slot.index()].pending }
     }
 
     fn has(&self, slot: SlotId, pid: Pid) -> bool {
@@ -205,16 +205,16 @@ impl Scherzo {
 }
 
 impl Policy for Scherzo {
-    fn enqueue(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
         self.admit(facts)?;
-        let Verdict { class, key_ns, slice_ns, .. } = self.judge(facts);
+        let Classification { class, deadline_ns, slice_ns, .. } = self.judge(facts);
         let interactive = class == Class::Interactive;
-        self.tasks[facts.slot.index()].pending = Decision {
+        self.tasks[facts.slot.index()].pending = DispatchedTask {
             slot: facts.slot,
             pid: facts.pid,
             generation: facts.generation,
             slice_ns,
-            key_ns,
+            deadline_ns,
             target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
             class,
             order: Order::default(),
@@ -223,14 +223,14 @@ impl Policy for Scherzo {
         self.totals.nr_interactive += u64::from(interactive);
         self.totals.nr_batch += u64::from(!interactive);
         self.withdraw(facts.slot);
-        if let Err(PoolFull) = self.pool.insert(facts.slot, key_ns) {
+        if let Err(PoolFull) = self.pool.insert(facts.slot, deadline_ns) {
             self.overflow.push(facts.slot);
             self.totals.nr_overflow += 1;
         }
         Ok(())
     }
 
-    fn refresh(&mut self, facts: &TaskFacts) -> Result<(), BadRecord> {
+    fn refresh(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
         self.admit(facts)?;
         self.judge(facts);
         Ok(())
@@ -249,11 +249,11 @@ impl Policy for Scherzo {
         known
     }
 
-    fn peek(&self) -> Option<Decision> {
+    fn peek(&self) -> Option<DispatchedTask> {
         self.first().map(|slot| self.decision(slot))
     }
 
-    fn pop(&mut self) -> Option<Decision> {
+    fn pop(&mut self) -> Option<DispatchedTask> {
         let slot = self.overflow.pop().or_else(|| self.pool.pop())?;
         let ahead_ns = advance(self.tasks[slot.index()].vruntime_ns, self.virtual_ns);
         self.virtual_ns = self.virtual_ns.wrapping_add(ahead_ns / VIRTUAL_CLOCK_INERTIA);
@@ -284,8 +284,8 @@ impl Policy for Scherzo {
         }
     }
 
-    fn verdict(&self, slot: SlotId) -> Verdict {
-        self.tasks.get(slot.index()).map(|task| task.verdict).unwrap_or_default()
+    fn classification(&self, slot: SlotId) -> Classification {
+        self.tasks.get(slot.index()).map(|task| task.classification).unwrap_or_default()
     }
 
     fn totals(&self) -> Totals {

@@ -1,6 +1,6 @@
 //! How long a task may run.
 
-use crate::facts::Load;
+use crate::queued::Load;
 use crate::settings::{Mode, Settings};
 
 /// The base slice divided by the number of tasks that wait per CPU, rounded up; alike for every class.

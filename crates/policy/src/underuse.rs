@@ -1,6 +1,6 @@
 //! Whether the machine is under-used, so that order does not matter and arrival order will do.
 
-use crate::facts::Load;
+use crate::queued::Load;
 
 /// Waiting tasks, averaged, below which the machine counts as under-used again; in thousandths.
 const WAITING_MILLI: u64 = 500;

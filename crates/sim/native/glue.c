@@ -85,9 +85,9 @@ void *sim_bpf_cpu_stats(void)
 bool sim_bpf_is_user_owned(struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
-	struct custody *custody = tctx ? slot_custody(tctx->slot) : NULL;
+	struct flight *flight = tctx ? slot_flight(tctx->slot) : NULL;
 
-	return custody && custody->pid == (u32)p->pid && custody->word & CUSTODY_OWNED;
+	return flight && flight->pid == (u32)p->pid && flight->word & USER_OWNED;
 }
 
 struct sched_ext_ops *sim_bpf_ops(void)

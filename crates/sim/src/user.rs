@@ -14,7 +14,7 @@ use scherzo_wire::message::LoadSettings;
 use crate::engine_core::{Core, policy_settings};
 use crate::kernel::Pages;
 use crate::machine::{Machine, Rings};
-use crate::rings::{DecisionRing, read_facts};
+use crate::rings::{DispatchedRing, read_queued};
 use crate::work::Next;
 
 /// As in the engine.
@@ -42,7 +42,7 @@ pub struct Engine {
     core: Core<Scherzo>,
     pages: Rc<Pages>,
     rings: Rc<RefCell<Rings>>,
-    ring: DecisionRing,
+    ring: DispatchedRing,
     step: Step,
     nr_decided: u64,
     /// It does nothing any more from then on.
@@ -61,7 +61,7 @@ impl Engine {
         Self {
             core,
             pages,
-            ring: DecisionRing(Rc::clone(&rings)),
+            ring: DispatchedRing(Rc::clone(&rings)),
             rings,
             step: Step::Return,
             nr_decided: 0,
@@ -96,7 +96,7 @@ impl Engine {
         let mut nr_records = 0;
         while nr_records < MAX_BATCH as u64 {
             let Some(bytes) = self.rings.borrow_mut().take_up() else { break };
-            self.core.take(read_facts(&bytes));
+            self.core.take(read_queued(&bytes));
             nr_records += 1;
         }
         self.pages.control().nr_records.fetch_add(nr_records, Relaxed);

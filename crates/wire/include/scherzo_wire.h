@@ -7,7 +7,7 @@
  * counters are in scherzo_model.h, which is generated.
  *
  * Three kinds of memory are described here:
- *   rings     struct scherzo_facts goes up (BPF ring buffer), struct scherzo_decision comes down (user ring buffer);
+ *   rings     struct scherzo_queued_task goes up (BPF ring buffer), struct scherzo_dispatched_task comes down (user ring buffer);
  *   slots     one struct scherzo_slot per task, in a memory-mapped array: what the policy publishes;
  *   pages     struct scherzo_control (one) and struct scherzo_cpu_stats (one per possible CPU), memory-mapped by the
  *             engine for writing and by the daemon for reading.
@@ -33,8 +33,8 @@ typedef long long s64;
 
 /* Records each ring has room for (the byte sizes below are powers of two, as ring buffers require). */
 #define SCHERZO_NR_RING_RECORDS 8192
-#define SCHERZO_FACTS_RING_BYTES (1U << 20)
-#define SCHERZO_DECISION_RING_BYTES (1U << 19)
+#define SCHERZO_QUEUED_RING_BYTES (1U << 20)
+#define SCHERZO_DISPATCHED_RING_BYTES (1U << 19)
 
 /* A decision that leaves the CPU to BPF. */
 #define SCHERZO_CPU_ANY 0xffffffffU
@@ -67,19 +67,19 @@ enum scherzo_order {
 };
 
 enum scherzo_record {
-	SCHERZO_RECORD_ENQUEUE = 1, /* the task is now in user space's custody */
+	SCHERZO_RECORD_ENQUEUE = 1, /* the task is in flight: user space owns it now */
 	SCHERZO_RECORD_REFRESH = 2, /* facts only: the task never left BPF, its class is stale */
 	SCHERZO_RECORD_EXIT = 3, /* the slot is free; only slot and pid are set */
 	SCHERZO_RECORD_NOTICE = 4, /* look at the control page: degraded, or the scheduler was ejected */
 };
 
-#define SCHERZO_FACT_WAKEUP 0x1 /* woken, not preempted or moved */
-#define SCHERZO_FACT_PINNED 0x2 /* may run on one CPU only */
-#define SCHERZO_FACT_KTHREAD 0x4
-#define SCHERZO_FACT_SYNC 0x8 /* the waker is about to sleep */
+#define SCHERZO_QUEUED_WAKEUP 0x1 /* woken, not preempted or moved */
+#define SCHERZO_QUEUED_PINNED 0x2 /* may run on one CPU only */
+#define SCHERZO_QUEUED_KTHREAD 0x4
+#define SCHERZO_QUEUED_SYNC 0x8 /* the waker is about to sleep */
 
 /* BPF -> engine, through the ring buffer "facts". */
-struct scherzo_facts {
+struct scherzo_queued_task {
 	u32 kind; /* enum scherzo_record */
 	u32 slot;
 	u64 generation; /* of this enqueue; a decision must repeat it */
@@ -92,27 +92,27 @@ struct scherzo_facts {
 	u32 weight; /* 1..10000, 100 is nice 0 */
 	u32 cpu; /* where it last ran */
 	u32 nr_cpus_allowed;
-	u32 flags; /* SCHERZO_FACT_* */
+	u32 flags; /* SCHERZO_QUEUED_* */
 	u32 nr_running; /* tasks on a CPU now */
-	u32 nr_waiting; /* tasks in queues or in custody now */
+	u32 nr_waiting; /* tasks in queues or in flight now */
 	u32 waker_pid; /* 0 when not a wake-up */
 	u32 llc; /* domain of `cpu` */
 	u64 cgroup_id;
 };
 
-#define SCHERZO_DECISION_CLASS_MASK 0x3
-#define SCHERZO_DECISION_FIFO 0x4 /* arrival order: key_ns is ignored */
-#define SCHERZO_DECISION_PREEMPT 0x8 /* take a CPU from a batch task at once */
+#define SCHERZO_DISPATCHED_CLASS_MASK 0x3
+#define SCHERZO_DISPATCHED_FIFO 0x4 /* arrival order: deadline_ns is ignored */
+#define SCHERZO_DISPATCHED_PREEMPT 0x8 /* take a CPU from a batch task at once */
 
 /* Engine -> BPF, through the user ring buffer "decisions". */
-struct scherzo_decision {
+struct scherzo_dispatched_task {
 	u32 slot;
 	u32 pid;
 	u64 generation;
 	u64 slice_ns;
-	u64 key_ns; /* ordering key: earlier runs first */
+	u64 deadline_ns; /* ordering key: earlier runs first */
 	u32 cpu; /* or SCHERZO_CPU_ANY */
-	u32 flags; /* SCHERZO_DECISION_* */
+	u32 flags; /* SCHERZO_DISPATCHED_* */
 };
 
 /*
@@ -120,8 +120,8 @@ struct scherzo_decision {
  * BPF clears the class when the slot gets a new owner.
  */
 struct scherzo_slot {
-	u64 key_ns; /* last ordering key */
-	u64 judged_ns; /* when the class was decided */
+	u64 deadline_ns; /* last ordering key */
+	u64 classified_ns; /* when the class was decided */
 	u64 slice_ns; /* last slice */
 	u32 klass; /* enum scherzo_class */
 	u32 reserved;
@@ -153,14 +153,14 @@ struct scherzo_control {
 	s64 nr_tasks;
 	s64 nr_running;
 	u64 degraded_since_ns;
-	u64 nr_held_cpus; /* when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least */
-	s64 nr_waiting; /* runnable tasks in queues and in custody, at the warden's last round */
+	u64 nr_higher_class_cpus; /* when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least */
+	s64 nr_waiting; /* runnable tasks in queues and in flight, when the watchdog timer last looked */
 	u64 bpf_reserved[2];
 
 	/* Written by the engine: the policy's view. */
 	u64 nr_pooled; /* tasks in the pool after the last loop */
-	u64 nr_interactive; /* enqueues judged interactive */
-	u64 nr_batch; /* enqueues judged batch */
+	u64 nr_interactive; /* enqueues classified as interactive */
+	u64 nr_batch; /* enqueues classified as batch */
 	u64 nr_doorbells; /* kick programs run because the engine did not block */
 	u64 threshold_milli; /* moving threshold: voluntary switches per 1000 s */
 	u64 fifo_since_ns; /* when interactive turned itself into FIFO, 0 if not */
@@ -182,17 +182,17 @@ struct scherzo_cpu_stats {
 	u64 wait[SCHERZO_NR_CLASSES][SCHERZO_NR_WAIT_BUCKETS];
 	u64 busy_ns; /* time spent in tasks of this scheduler, the engine left out */
 	u64 nr_idle_entries; /* times the CPU went idle */
-	u64 held_ns; /* time a higher scheduling class held the CPU */
+	u64 higher_class_ns; /* time a higher scheduling class held the CPU */
 	u64 reserved[5];
 };
 
-_Static_assert(sizeof(struct scherzo_facts) == 96, "facts layout");
-_Static_assert(sizeof(struct scherzo_decision) == 40, "decision layout");
+_Static_assert(sizeof(struct scherzo_queued_task) == 96, "facts layout");
+_Static_assert(sizeof(struct scherzo_dispatched_task) == 40, "decision layout");
 _Static_assert(sizeof(struct scherzo_slot) == 32, "two slots in a cache line");
 _Static_assert(sizeof(struct scherzo_control) == 320, "control layout");
-_Static_assert((sizeof(struct scherzo_facts) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_FACTS_RING_BYTES,
+_Static_assert((sizeof(struct scherzo_queued_task) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_QUEUED_RING_BYTES,
 	       "facts ring too small");
-_Static_assert((sizeof(struct scherzo_decision) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_DECISION_RING_BYTES,
+_Static_assert((sizeof(struct scherzo_dispatched_task) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_DISPATCHED_RING_BYTES,
 	       "decision ring too small");
 
 #endif /* SCHERZO_WIRE_H */

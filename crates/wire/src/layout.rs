@@ -14,9 +14,9 @@ pub const NO_SLOT: u32 = u32::MAX;
 /// Records each ring holds at least.
 pub const NR_RING_RECORDS: u32 = 8_192;
 /// Size of the ring from BPF to the engine.
-pub const FACTS_RING_BYTES: u32 = 1 << 20;
+pub const QUEUED_RING_BYTES: u32 = 1 << 20;
 /// Size of the ring from the engine to BPF.
-pub const DECISION_RING_BYTES: u32 = 1 << 19;
+pub const DISPATCHED_RING_BYTES: u32 = 1 << 19;
 /// A decision that leaves the CPU to BPF.
 pub const CPU_ANY: u32 = u32::MAX;
 /// Buckets of a run-queue wait histogram.
@@ -24,29 +24,29 @@ pub const NR_WAIT_BUCKETS: usize = 32;
 /// Classes a wait histogram is kept for, [`Class::Unknown`] included.
 pub const NR_CLASSES: usize = Class::ALL.len();
 
-/// [`Facts::flags`]: woken, not preempted or moved.
-pub const FACT_WAKEUP: u32 = 0x1;
-/// [`Facts::flags`]: may run on one CPU only.
-pub const FACT_PINNED: u32 = 0x2;
-/// [`Facts::flags`]: a kernel thread.
-pub const FACT_KTHREAD: u32 = 0x4;
-/// [`Facts::flags`]: the waker is about to sleep.
-pub const FACT_SYNC: u32 = 0x8;
+/// [`QueuedTaskRecord::flags`]: woken, not preempted or moved.
+pub const QUEUED_WAKEUP: u32 = 0x1;
+/// [`QueuedTaskRecord::flags`]: may run on one CPU only.
+pub const QUEUED_PINNED: u32 = 0x2;
+/// [`QueuedTaskRecord::flags`]: a kernel thread.
+pub const QUEUED_KTHREAD: u32 = 0x4;
+/// [`QueuedTaskRecord::flags`]: the waker is about to sleep.
+pub const QUEUED_SYNC: u32 = 0x8;
 
-/// [`Decision::flags`]: the class, see [`Class`].
-pub const DECISION_CLASS_MASK: u32 = 0x3;
-/// [`Decision::flags`]: arrival order, the key is ignored.
-pub const DECISION_FIFO: u32 = 0x4;
-/// [`Decision::flags`]: take a CPU from a batch task at once.
-pub const DECISION_PREEMPT: u32 = 0x8;
+/// [`DispatchedTaskRecord::flags`]: the class, see [`Class`].
+pub const DISPATCHED_CLASS_MASK: u32 = 0x3;
+/// [`DispatchedTaskRecord::flags`]: arrival order, the key is ignored.
+pub const DISPATCHED_FIFO: u32 = 0x4;
+/// [`DispatchedTaskRecord::flags`]: take a CPU from a batch task at once.
+pub const DISPATCHED_PREEMPT: u32 = 0x8;
 
-/// What a ring record is about ([`Facts::kind`]).
+/// What a ring record is about ([`QueuedTaskRecord::kind`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RecordKind {
-    /// The task is now in user space's custody.
+    /// The task is in flight: user space owns it now.
     Enqueue = 1,
-    /// Facts only: the task never left BPF, its class is stale.
+    /// Only an update: the task never left BPF, its class is stale.
     Refresh = 2,
     /// The slot is free; only slot and pid are set.
     Exit = 3,
@@ -71,7 +71,7 @@ impl RecordKind {
 /// BPF → engine: one enqueue, refresh, exit or notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Facts {
+pub struct QueuedTaskRecord {
     /// A [`RecordKind`].
     pub kind: u32,
     /// Index into the slot table.
@@ -100,7 +100,7 @@ pub struct Facts {
     pub flags: u32,
     /// Tasks on a CPU now.
     pub nr_running: u32,
-    /// Tasks in queues or in custody now.
+    /// Tasks in queues or in flight now.
     pub nr_waiting: u32,
     /// Who woke it; 0 when this is not a wake-up.
     pub waker_pid: u32,
@@ -113,7 +113,7 @@ pub struct Facts {
 /// Engine → BPF: run this task, there, for so long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Decision {
+pub struct DispatchedTaskRecord {
     /// Index into the slot table.
     pub slot: u32,
     /// Thread id, as in the facts.
@@ -123,7 +123,7 @@ pub struct Decision {
     /// Time slice.
     pub slice_ns: u64,
     /// Ordering key: earlier runs first.
-    pub key_ns: u64,
+    pub deadline_ns: u64,
     /// Target CPU, or [`CPU_ANY`].
     pub cpu: u32,
     /// `DECISION_*` bits and the class.
@@ -135,9 +135,9 @@ pub struct Decision {
 #[repr(C)]
 pub struct Slot {
     /// Last ordering key.
-    pub key_ns: AtomicU64,
+    pub deadline_ns: AtomicU64,
     /// When the class was decided.
-    pub judged_ns: AtomicU64,
+    pub classified_ns: AtomicU64,
     /// Last slice.
     pub slice_ns: AtomicU64,
     /// A [`Class`].
@@ -192,17 +192,17 @@ pub struct ControlPage {
     /// When BPF last degraded.
     pub degraded_since_ns: AtomicU64,
     /// By BPF, when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least.
-    pub nr_held_cpus: AtomicU64,
-    /// Runnable tasks in queues and in custody, at the warden's last round.
+    pub nr_higher_class_cpus: AtomicU64,
+    /// Runnable tasks in queues and in flight, when the watchdog timer last looked.
     pub nr_waiting: AtomicI64,
     #[doc(hidden)]
     pub bpf_reserved: [AtomicU64; 2],
 
     /// Tasks in the pool after the last turn.
     pub nr_pooled: AtomicU64,
-    /// Enqueues judged interactive.
+    /// Enqueues classified as interactive.
     pub nr_interactive: AtomicU64,
-    /// Enqueues judged batch.
+    /// Enqueues classified as batch.
     pub nr_batch: AtomicU64,
     /// Kick programs run because the engine did not block.
     pub nr_doorbells: AtomicU64,
@@ -240,7 +240,7 @@ pub struct CpuStats {
     /// Times the CPU went idle.
     pub nr_idle_entries: AtomicU64,
     /// Time a higher scheduling class held the CPU.
-    pub held_ns: AtomicU64,
+    pub higher_class_ns: AtomicU64,
     #[doc(hidden)]
     pub reserved: [AtomicU64; 5],
 }
@@ -252,15 +252,15 @@ impl Default for CpuStats {
             wait: [const { [const { AtomicU64::new(0) }; NR_WAIT_BUCKETS] }; NR_CLASSES],
             busy_ns: AtomicU64::new(0),
             nr_idle_entries: AtomicU64::new(0),
-            held_ns: AtomicU64::new(0),
+            higher_class_ns: AtomicU64::new(0),
             reserved: [const { AtomicU64::new(0) }; 5],
         }
     }
 }
 
 const _: () = {
-    assert!(size_of::<Facts>() == 96);
-    assert!(size_of::<Decision>() == 40);
+    assert!(size_of::<QueuedTaskRecord>() == 96);
+    assert!(size_of::<DispatchedTaskRecord>() == 40);
     assert!(size_of::<Slot>() == 32);
     assert!(size_of::<ControlPage>() == 320);
     assert!(size_of::<CpuStats>() == 8 * (NR_COUNTERS + NR_CLASSES * NR_WAIT_BUCKETS + 8));

@@ -7,7 +7,9 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use scherzo_wire::control::{ControlWord, Mode, Order, Placement};
-use scherzo_wire::layout::{self, Class, ControlPage, Counter, CpuStats, Decision, Facts, RecordKind, Slot};
+use scherzo_wire::layout::{
+    self, Class, ControlPage, Counter, CpuStats, DispatchedTaskRecord, QueuedTaskRecord, RecordKind, Slot,
+};
 
 /// (expression in C, value in Rust)
 fn expectations() -> Vec<(String, u64)> {
@@ -24,8 +26,8 @@ fn expectations() -> Vec<(String, u64)> {
         };
     }
     fields!(
-        "scherzo_facts",
-        Facts,
+        "scherzo_queued_task",
+        QueuedTaskRecord,
         kind,
         slot,
         generation,
@@ -45,8 +47,8 @@ fn expectations() -> Vec<(String, u64)> {
         llc,
         cgroup_id,
     );
-    fields!("scherzo_decision", Decision, slot, pid, generation, slice_ns, key_ns, cpu, flags);
-    fields!("scherzo_slot", Slot, key_ns, judged_ns, slice_ns, class = "klass");
+    fields!("scherzo_dispatched_task", DispatchedTaskRecord, slot, pid, generation, slice_ns, deadline_ns, cpu, flags);
+    fields!("scherzo_slot", Slot, deadline_ns, classified_ns, slice_ns, class = "klass");
     fields!(
         "scherzo_control",
         ControlPage,
@@ -68,7 +70,7 @@ fn expectations() -> Vec<(String, u64)> {
         nr_tasks,
         nr_running,
         degraded_since_ns,
-        nr_held_cpus,
+        nr_higher_class_cpus,
         nr_waiting,
         nr_pooled,
         nr_interactive,
@@ -83,26 +85,26 @@ fn expectations() -> Vec<(String, u64)> {
         cpu_time_ns,
         resident_bytes,
     );
-    fields!("scherzo_cpu_stats", CpuStats, counters, wait, busy_ns, nr_idle_entries, held_ns);
+    fields!("scherzo_cpu_stats", CpuStats, counters, wait, busy_ns, nr_idle_entries, higher_class_ns);
 
     let mut constant = |c: &str, rust: u64| all.push((c.to_owned(), rust));
     constant("SCHERZO_WIRE_VERSION", layout::WIRE_VERSION.into());
     constant("SCHERZO_NR_SLOTS", layout::NR_SLOTS.into());
     constant("SCHERZO_NO_SLOT", layout::NO_SLOT.into());
     constant("SCHERZO_NR_RING_RECORDS", layout::NR_RING_RECORDS.into());
-    constant("SCHERZO_FACTS_RING_BYTES", layout::FACTS_RING_BYTES.into());
-    constant("SCHERZO_DECISION_RING_BYTES", layout::DECISION_RING_BYTES.into());
+    constant("SCHERZO_QUEUED_RING_BYTES", layout::QUEUED_RING_BYTES.into());
+    constant("SCHERZO_DISPATCHED_RING_BYTES", layout::DISPATCHED_RING_BYTES.into());
     constant("SCHERZO_CPU_ANY", layout::CPU_ANY.into());
     constant("SCHERZO_NR_WAIT_BUCKETS", layout::NR_WAIT_BUCKETS as u64);
     constant("SCHERZO_NR_CLASSES", layout::NR_CLASSES as u64);
     constant("SCHERZO_NR_COUNTERS", layout::NR_COUNTERS as u64);
-    constant("SCHERZO_FACT_WAKEUP", layout::FACT_WAKEUP.into());
-    constant("SCHERZO_FACT_PINNED", layout::FACT_PINNED.into());
-    constant("SCHERZO_FACT_KTHREAD", layout::FACT_KTHREAD.into());
-    constant("SCHERZO_FACT_SYNC", layout::FACT_SYNC.into());
-    constant("SCHERZO_DECISION_CLASS_MASK", layout::DECISION_CLASS_MASK.into());
-    constant("SCHERZO_DECISION_FIFO", layout::DECISION_FIFO.into());
-    constant("SCHERZO_DECISION_PREEMPT", layout::DECISION_PREEMPT.into());
+    constant("SCHERZO_QUEUED_WAKEUP", layout::QUEUED_WAKEUP.into());
+    constant("SCHERZO_QUEUED_PINNED", layout::QUEUED_PINNED.into());
+    constant("SCHERZO_QUEUED_KTHREAD", layout::QUEUED_KTHREAD.into());
+    constant("SCHERZO_QUEUED_SYNC", layout::QUEUED_SYNC.into());
+    constant("SCHERZO_DISPATCHED_CLASS_MASK", layout::DISPATCHED_CLASS_MASK.into());
+    constant("SCHERZO_DISPATCHED_FIFO", layout::DISPATCHED_FIFO.into());
+    constant("SCHERZO_DISPATCHED_PREEMPT", layout::DISPATCHED_PREEMPT.into());
     for mode in Mode::ALL {
         constant(&format!("SCHERZO_MODE_{}", mode.name().to_uppercase().replace('-', "_")), mode as u64);
     }

@@ -11,37 +11,37 @@
 /* A decision that has been checked: whatever made no sense is replaced by what BPF would do alone. */
 struct order {
 	u64 slice_ns;
-	u64 key_ns;
+	u64 deadline_ns;
 	u32 klass;
 	u32 cpu;
 	bool fifo;
 	bool preempt;
 };
 
-static __always_inline struct order checked_order(const struct scherzo_decision *decision, u32 pid,
+static __always_inline struct order checked_order(const struct scherzo_dispatched_task *dispatched, u32 pid,
 						  const struct scherzo_control *page, u64 now)
 {
-	u32 flags = decision->flags;
-	u32 klass = flags & SCHERZO_DECISION_CLASS_MASK;
-	s64 ahead = signed_delta(decision->key_ns, now);
-	u64 slice_ns = decision->slice_ns;
+	u32 flags = dispatched->flags;
+	u32 klass = flags & SCHERZO_DISPATCHED_CLASS_MASK;
+	s64 ahead = signed_delta(dispatched->deadline_ns, now);
+	u64 slice_ns = dispatched->slice_ns;
 	struct order order = {
 		.slice_ns = slice_ns,
-		.key_ns = decision->key_ns,
+		.deadline_ns = dispatched->deadline_ns,
 		.klass = klass,
-		.cpu = decision->cpu,
-		.fifo = flags & SCHERZO_DECISION_FIFO,
-		.preempt = flags & SCHERZO_DECISION_PREEMPT,
+		.cpu = dispatched->cpu,
+		.fifo = flags & SCHERZO_DISPATCHED_FIFO,
+		.preempt = flags & SCHERZO_DISPATCHED_PREEMPT,
 	};
 
-	if (decision->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
-	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)KEY_REACH_NS &&
-	    ahead > -(s64)KEY_REACH_NS)
+	if (dispatched->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
+	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)DEADLINE_REACH_NS &&
+	    ahead > -(s64)DEADLINE_REACH_NS)
 		return order;
 
 	count(SCHERZO_CNT_FAILED);
 	order.slice_ns = default_slice_ns(page);
-	order.key_ns = now;
+	order.deadline_ns = now;
 	order.klass = SCHERZO_CLASS_BATCH;
 	order.cpu = SCHERZO_CPU_ANY;
 	order.preempt = false;
@@ -55,7 +55,7 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 
 	if (kick_idle_for(p, word_bits(word), order->klass) || !order->preempt || !word.preemption)
 		return;
-	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		count(SCHERZO_CNT_PREEMPT);
@@ -68,7 +68,7 @@ static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const st
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && cpuc->online) {
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), order->slice_ns, order->key_ns, 0);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), order->slice_ns, order->deadline_ns, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
@@ -100,38 +100,38 @@ static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct
 
 	llc = target_llc(p, word, order->klass);
 	if (order->fifo)
-		kind = QUEUE_FIFO;
+		kind = DSQ_FIFO;
 	else
-		kind = order->klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
-	insert(p, tctx, QUEUE_ID(kind, llc), order->slice_ns, order->key_ns, 0);
+		kind = order->klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
+	insert(p, tctx, DSQ_ID(kind, llc), order->slice_ns, order->deadline_ns, 0);
 	kick_for(p, order, word);
 }
 
-VERIFIED_ONCE int apply_decision(const struct scherzo_decision *decision)
+VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)
 {
 	/* Once: user space can write to it all the time. */
-	u32 index = decision ? READ_ONCE(decision->slot) : SCHERZO_NO_SLOT;
-	struct custody *custody = slot_custody(index);
+	u32 index = dispatched ? READ_ONCE(dispatched->slot) : SCHERZO_NO_SLOT;
+	struct flight *flight = slot_flight(index);
 	struct scherzo_control *page = control_page();
 	u64 now = scx_bpf_now();
 	struct task_ctx *tctx;
 	struct task_struct *p;
 	struct order order;
 
-	if (!page || !decision || !custody) {
+	if (!page || !dispatched || !flight) {
 		count(SCHERZO_CNT_FAILED);
 		return 0;
 	}
-	if (!take_back(page, custody, index, decision->generation)) {
+	if (!reclaim(page, flight, index, dispatched->generation)) {
 		count(SCHERZO_CNT_CANCELLED);
 		return 0;
 	}
-	p = bpf_task_from_pid(custody->pid);
+	p = bpf_task_from_pid(flight->pid);
 	if (!p) {
 		count(SCHERZO_CNT_LEFT);
 		return 0;
 	}
-	order = checked_order(decision, p->pid, page, now);
+	order = checked_order(dispatched, p->pid, page, now);
 	tctx = task_ctx(p);
 	if (tctx) {
 		tctx->woken = false;
@@ -146,12 +146,12 @@ VERIFIED_ONCE int apply_decision(const struct scherzo_decision *decision)
 
 static long drain_one(struct bpf_dynptr *dynptr, void *context)
 {
-	const struct scherzo_decision *decision = bpf_dynptr_data(dynptr, 0, sizeof(*decision));
+	const struct scherzo_dispatched_task *dispatched = bpf_dynptr_data(dynptr, 0, sizeof(*dispatched));
 
 	/* The ring admits one drainer at a time. */
 	WRITE_ONCE(nr_drained, nr_drained + 1);
-	if (decision)
-		apply_decision(decision);
+	if (dispatched)
+		apply_dispatched(dispatched);
 	else
 		count(SCHERZO_CNT_FAILED);
 	/* Non-zero stops: keep two slots for what this dispatch itself may still insert. */
@@ -159,11 +159,11 @@ static long drain_one(struct bpf_dynptr *dynptr, void *context)
 }
 
 /* One CPU drains at a time; the others find -EBUSY, and go on with what is queued already. */
-static __always_inline void drain_decisions(const struct scherzo_control *page)
+static __always_inline void drain_dispatched(const struct scherzo_control *page)
 {
 	if (READ_ONCE(page->nr_submitted) == READ_ONCE(nr_drained) || scx_bpf_dispatch_nr_slots() <= 2)
 		return;
-	bpf_user_ringbuf_drain(&decisions, drain_one, NULL, BPF_RB_NO_WAKEUP);
+	bpf_user_ringbuf_drain(&dispatched_tasks, drain_one, NULL, BPF_RB_NO_WAKEUP);
 }
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
@@ -178,28 +178,28 @@ static __always_inline void drain_decisions(const struct scherzo_control *page)
 VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 {
 	const struct scherzo_control *page = control_page();
-	struct llc_ctx *domain = llc_ctx(llc);
-	u64 from_ns, key_ns = 0;
+	struct llc_ctx *llcx = llc_ctx(llc);
+	u64 from_ns, deadline_ns = 0;
 	s64 limit_ns;
 
-	if (!page || !domain)
+	if (!page || !llcx)
 		return false;
 	limit_ns = READ_ONCE(page->starvation_limit_ns);
-	from_ns = READ_ONCE(domain->batch_from_ns);
+	from_ns = READ_ONCE(llcx->batch_from_ns);
 	if (signed_delta(now, from_ns) <= limit_ns)
 		return false;
-	if (!head_key(QUEUE_ID(QUEUE_BATCH, llc), &key_ns))
+	if (!head_vtime(DSQ_ID(DSQ_BATCH, llc), &deadline_ns))
 		return false;
-	if (key_ns != from_ns)
-		__sync_val_compare_and_swap(&domain->batch_from_ns, from_ns, key_ns);
-	return signed_delta(now, key_ns) > limit_ns;
+	if (deadline_ns != from_ns)
+		__sync_val_compare_and_swap(&llcx->batch_from_ns, from_ns, deadline_ns);
+	return signed_delta(now, deadline_ns) > limit_ns;
 }
 
 /* Somebody should have a CPU of this domain before whoever is to get it without anybody looking at the queues. */
 static __always_inline bool others_are_due(u32 llc, u64 now)
 {
-	return READ_ONCE(engine_waits) || nr_queued(QUEUE_FIFO, llc) ||
-	       (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now));
+	return READ_ONCE(engine_waits) || nr_queued(DSQ_FIFO, llc) ||
+	       (nr_queued(DSQ_BATCH, llc) && batch_is_late(llc, now));
 }
 
 /*
@@ -212,31 +212,31 @@ VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 
 	if (!cpuc)
 		return false;
-	if (nr_queued(QUEUE_BATCH, llc) && batch_is_late(llc, now) && (cpuc->turn_late++ & 1) == 0 &&
-	    take_from(QUEUE_BATCH, llc)) {
+	if (nr_queued(DSQ_BATCH, llc) && batch_is_late(llc, now) && (cpuc->turn_late++ & 1) == 0 &&
+	    take_from(DSQ_BATCH, llc)) {
 		cpuc->late_pick = true;
 		return true;
 	}
-	if (take_from(QUEUE_INTERACTIVE, llc))
+	if (take_from(DSQ_INTERACTIVE, llc))
 		return true;
-	return how & PICK_BATCH && take_from(QUEUE_BATCH, llc);
+	return how & PICK_BATCH && take_from(DSQ_BATCH, llc);
 }
 
 /* From one domain's queues: those of the order that is being left first, then in turns once their time is over. */
-VERIFIED_ONCE int take_from_domain(u32 llc, s32 cpu, u64 now, u32 how)
+VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
 {
 	bool fifo_first = !(how & PICK_FIFO);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (!cpuc)
 		return false;
-	if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(QUEUE_FIFO, llc) &&
-	    (nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc)))
+	if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)DRAIN_FIRST_NS && nr_queued(DSQ_FIFO, llc) &&
+	    (nr_queued(DSQ_INTERACTIVE, llc) || nr_queued(DSQ_BATCH, llc)))
 		fifo_first = cpuc->turn_order++ & 1;
 
 	if (fifo_first)
-		return take_from(QUEUE_FIFO, llc) || take_ordered(llc, cpu, now, how);
-	return take_ordered(llc, cpu, now, how) || take_from(QUEUE_FIFO, llc);
+		return take_from(DSQ_FIFO, llc) || take_ordered(llc, cpu, now, how);
+	return take_ordered(llc, cpu, now, how) || take_from(DSQ_FIFO, llc);
 }
 
 /*
@@ -248,13 +248,13 @@ static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 	u32 llc = cpuc->llc;
 	u64 own = 0, shared = 0;
 
-	if (!head_key(QUEUE_ID(QUEUE_CPU, cpu), &own))
+	if (!head_vtime(DSQ_ID(DSQ_CPU, cpu), &own))
 		return false;
-	if (nr_queued(QUEUE_FIFO, llc))
+	if (nr_queued(DSQ_FIFO, llc))
 		return cpuc->turn_pinned++ & 1;
-	if (head_key(QUEUE_ID(QUEUE_INTERACTIVE, llc), &shared) && time_before(shared, own))
+	if (head_vtime(DSQ_ID(DSQ_INTERACTIVE, llc), &shared) && time_before(shared, own))
 		return false;
-	return !head_key(QUEUE_ID(QUEUE_BATCH, llc), &shared) || !time_before(shared, own);
+	return !head_vtime(DSQ_ID(DSQ_BATCH, llc), &shared) || !time_before(shared, own);
 }
 
 /* Another domain's work, nearest number first. */
@@ -267,7 +267,7 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 
 		if (llc >= nr_llcs)
 			llc -= nr_llcs;
-		if (take_by_policy(llc, cpu) || take_from_domain(llc, cpu, now, how)) {
+		if (take_by_policy(llc, cpu) || take_from_llc(llc, cpu, now, how)) {
 			count(SCHERZO_CNT_STOLEN);
 			return true;
 		}
@@ -298,27 +298,27 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 		return true;
 	if (policy_goes_first(cpuc, cpu, how) && take_by_policy(cpuc->llc, cpu))
 		return true;
-	if (pinned_goes_first(cpuc, cpu) && take_from(QUEUE_CPU, cpu))
+	if (pinned_goes_first(cpuc, cpu) && take_from(DSQ_CPU, cpu))
 		return true;
-	if (take_from_domain(cpuc->llc, cpu, now, how))
+	if (take_from_llc(cpuc->llc, cpu, now, how))
 		return true;
-	if (take_from(QUEUE_CPU, cpu) || take_by_policy(cpuc->llc, cpu))
+	if (take_from(DSQ_CPU, cpu) || take_by_policy(cpuc->llc, cpu))
 		return true;
 	return nr_llcs > 1 && steal(cpuc->llc, cpu, now, how);
 }
 
 /*
- * User space still holds the task that this CPU ran before: it was put aside for somebody who is gone again. With part of its
+ * User space still holds the task that this CPU ran before: it was preempted by a task that is gone again. With part of its
  * slice left it goes on, before others of its kind: its cache is warm here, and taking turns each time that somebody wakes up
  * would cost throughput and be nobody's gain. Otherwise it does if nothing is queued, as there is nothing to choose from, and
- * so does the task that another CPU put aside. Either way its judgement comes in time for the next occasion.
+ * so does the task that was preempted on another CPU. Either way its classification comes in time for the next occasion.
  */
-VERIFIED_ONCE int reclaim_displaced(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
+VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
 {
 	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(left_cpu);
-	u32 noted = cpuc ? READ_ONCE(cpuc->displaced) : 0;
-	struct custody *custody;
+	u32 noted = cpuc ? READ_ONCE(cpuc->preempted) : 0;
+	struct flight *flight;
 	struct task_struct *p;
 	struct task_ctx *tctx;
 	bool reclaimed = false;
@@ -328,17 +328,17 @@ VERIFIED_ONCE int reclaim_displaced(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	if (!page || !cpuc || !noted || !scx_bpf_dispatch_nr_slots())
 		return false;
 	index = noted - 1;
-	custody = slot_custody(index);
-	owned = custody ? READ_ONCE(custody->word) : 0;
-	p = custody && owned & CUSTODY_OWNED ? bpf_task_from_pid(custody->pid) : NULL;
+	flight = slot_flight(index);
+	owned = flight ? READ_ONCE(flight->word) : 0;
+	p = flight && owned & USER_OWNED ? bpf_task_from_pid(flight->pid) : NULL;
 	if (left_cpu == cpu && (!p || !with_slice_left))
-		WRITE_ONCE(cpuc->displaced, 0);
+		WRITE_ONCE(cpuc->preempted, 0);
 	if (!p)
 		return false;
 	tctx = task_ctx(p);
 	/* A task that has slept meanwhile starts a new slice, when its turn comes. */
 	slice_ns = with_slice_left && tctx && !tctx->woken && scx_bpf_task_cpu(p) == cpu ? slice_left_ns(p, tctx) : 0;
-	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && take_back(page, custody, index, owned >> 1)) {
+	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && reclaim(page, flight, index, owned >> 1)) {
 		count(SCHERZO_CNT_RECLAIMED);
 		if (slice_ns)
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
@@ -350,24 +350,24 @@ VERIFIED_ONCE int reclaim_displaced(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	return reclaimed;
 }
 
-/* CPUs that one without work looks at for tasks that were put aside there. */
-#define NR_ASIDE_SAMPLES 16
+/* CPUs that one without work looks at for tasks that were preempted there. */
+#define NR_PREEMPTED_SAMPLES 16
 
-/* User space holds work that other CPUs of the domain put aside: rather than sleep until it answers, this one takes it. */
+/* User space holds work that was preempted on other CPUs of the domain: rather than sleep until it answers, this one takes it. */
 VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 {
-	u32 step, nr = nr_cpu_slots < NR_ASIDE_SAMPLES ? nr_cpu_slots : NR_ASIDE_SAMPLES;
+	u32 step, nr = nr_cpu_slots < NR_PREEMPTED_SAMPLES ? nr_cpu_slots : NR_PREEMPTED_SAMPLES;
 	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-	if (!page || !cpuc || READ_ONCE(nr_in_custody) <= 0)
+	if (!page || !cpuc || READ_ONCE(nr_in_flight) <= 0)
 		return false;
 	bpf_for(step, 1, nr) {
 		s32 other = cpu + step;
 
 		if (other >= nr_cpu_slots)
 			other -= nr_cpu_slots;
-		if (cpu_llc(other) == cpuc->llc && reclaim_displaced(other, cpu, bits, false))
+		if (cpu_llc(other) == cpuc->llc && reclaim_preempted(other, cpu, bits, false))
 			return true;
 	}
 	return false;
@@ -376,20 +376,20 @@ VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 /* A CPU's next task; true if there is one. */
 static __always_inline bool take_work(s32 cpu, struct cpu_ctx *cpuc, u64 now, u32 how, struct control_word word)
 {
-	bool takes_back = how & PICK_BATCH && !word.full_user;
+	bool may_reclaim = how & PICK_BATCH && !word.full_user;
 
-	if (takes_back && cpuc->displaced && !others_are_due(cpuc->llc, now) && !nr_queued(QUEUE_INTERACTIVE, cpuc->llc) &&
-	    !nr_queued(QUEUE_CPU, cpu) && reclaim_displaced(cpu, cpu, word_bits(word), true))
+	if (may_reclaim && cpuc->preempted && !others_are_due(cpuc->llc, now) && !nr_queued(DSQ_INTERACTIVE, cpuc->llc) &&
+	    !nr_queued(DSQ_CPU, cpu) && reclaim_preempted(cpu, cpu, word_bits(word), true))
 		return true;
 	if (take_next(cpu, now, how))
 		return true;
-	return takes_back &&
-	       (reclaim_displaced(cpu, cpu, word_bits(word), false) || reclaim_from_others(cpu, word_bits(word))) &&
+	return may_reclaim &&
+	       (reclaim_preempted(cpu, cpu, word_bits(word), false) || reclaim_from_others(cpu, word_bits(word))) &&
 	       take_next(cpu, now, how);
 }
 
 /* Notices a change of order, and that a dispatch has acted on the newest control word. */
-static __always_inline void follow_control(struct scherzo_control *page, struct control_word word, u8 order, u64 now)
+static __always_inline void note_order_change(struct scherzo_control *page, struct control_word word, u8 order, u64 now)
 {
 	if (READ_ONCE(order_seen) != order) {
 		WRITE_ONCE(order_seen, order);
@@ -402,7 +402,7 @@ static __always_inline void follow_control(struct scherzo_control *page, struct 
 /*
  * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead, and a slow core
  * whoever is to move to a fast one. While user space holds work the new slice is short, because some of it may be due here.
- * Whoever used up a slice may be taken, and is judged anew: a task that is only ever kept would otherwise stay what it was
+ * Whoever used up a slice may be taken, and is classified anew: a task that is only ever kept would otherwise stay what it was
  * once taken for.
  */
 static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
@@ -422,32 +422,32 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 		return;
 	if (cores_differ && tctx->moves_up)
 		return;
-	if (READ_ONCE(nr_in_custody) > 0 && slice_ns > NSEC_PER_MSEC)
+	if (READ_ONCE(nr_in_flight) > 0 && slice_ns > NSEC_PER_MSEC)
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	tctx->slice_ns = time_delta(now, tctx->started_ns) + slice_ns;
 	count(SCHERZO_CNT_KEPT);
 	if (!is_kthread(prev))
-		publish_claim(cpuc, scx_bpf_task_cpu(prev), published_key_ns(tctx, now));
+		publish_victim(cpuc, scx_bpf_task_cpu(prev), published_deadline_ns(tctx, now));
 	refresh(prev, tctx, page, now, 0);
 }
 
 /* Moves those tasks of a queue that belong to an offline CPU to its local queue: the kernel takes it from there. */
-VERIFIED_ONCE int push_off(u64 queue, s32 cpu)
+VERIFIED_ONCE int push_off(u64 dsq, s32 cpu)
 {
 	struct task_struct *p;
 	bool moved = false;
 
-	if (scx_bpf_dsq_nr_queued(queue) <= 0)
+	if (scx_bpf_dsq_nr_queued(dsq) <= 0)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, queue, 0) {
+	bpf_for_each(scx_dsq, p, dsq, 0) {
 		struct task_ctx *tctx = task_ctx(p);
 		u64 local = SCX_DSQ_LOCAL_ON | cpu;
 
 		if (!tctx || scx_bpf_task_cpu(p) != cpu)
 			continue;
-		leave_queue(tctx);
+		leave_dsq(tctx);
 		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
 		count(SCHERZO_CNT_OFFLINE);
 		moved = true;
@@ -460,7 +460,7 @@ VERIFIED_ONCE int push_off(u64 queue, s32 cpu)
 }
 
 /* What was to run on the CPU only, but belongs to another one, goes where any CPU of the domain finds it. */
-VERIFIED_ONCE int open_own_queue(s32 cpu)
+VERIFIED_ONCE int open_own_dsq(s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	struct task_struct *p;
@@ -468,14 +468,14 @@ VERIFIED_ONCE int open_own_queue(s32 cpu)
 	if (!cpuc)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, QUEUE_ID(QUEUE_CPU, cpu), 0) {
+	bpf_for_each(scx_dsq, p, DSQ_ID(DSQ_CPU, cpu), 0) {
 		struct task_ctx *tctx = task_ctx(p);
 
 		if (!tctx)
 			continue;
-		enter_queue(tctx, QUEUE_ID(QUEUE_BATCH, cpuc->llc));
-		note_batch_key(cpuc->llc, p->scx.dsq_vtime);
-		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, QUEUE_ID(QUEUE_BATCH, cpuc->llc), 0);
+		enter_dsq(tctx, DSQ_ID(DSQ_BATCH, cpuc->llc));
+		note_batch_deadline(cpuc->llc, p->scx.dsq_vtime);
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_ID(DSQ_BATCH, cpuc->llc), 0);
 		count(SCHERZO_CNT_OFFLINE);
 	}
 	bpf_rcu_read_unlock();
@@ -487,20 +487,20 @@ VERIFIED_ONCE int open_own_queue(s32 cpu)
  * CPU may take them, and the kernel knows how to break an affinity: it pushes away what the CPU itself would run next.
  * Another CPU's dispatch may do this as well, for tasks that were queued in the last moment.
  */
-VERIFIED_ONCE int leave_cpu(s32 cpu)
+VERIFIED_ONCE int drain_offline_cpu(s32 cpu)
 {
 	u32 llc;
 
-	push_off(QUEUE_ID(QUEUE_CPU, cpu), cpu);
-	push_off(QUEUE_ID(QUEUE_CPU_PROMPT, cpu), cpu);
-	push_off(QUEUE_ID(QUEUE_CPU_FAIR, cpu), cpu);
-	open_own_queue(cpu);
+	push_off(DSQ_ID(DSQ_CPU, cpu), cpu);
+	push_off(DSQ_ID(DSQ_CPU_PROMPT, cpu), cpu);
+	push_off(DSQ_ID(DSQ_CPU_FAIR, cpu), cpu);
+	open_own_dsq(cpu);
 	bpf_for(llc, 0, nr_llcs) {
-		push_off(QUEUE_ID(QUEUE_INTERACTIVE, llc), cpu);
-		push_off(QUEUE_ID(QUEUE_BATCH, llc), cpu);
-		push_off(QUEUE_ID(QUEUE_FIFO, llc), cpu);
-		push_off(QUEUE_ID(QUEUE_PROMPT, llc), cpu);
-		push_off(QUEUE_ID(QUEUE_FAIR, llc), cpu);
+		push_off(DSQ_ID(DSQ_INTERACTIVE, llc), cpu);
+		push_off(DSQ_ID(DSQ_BATCH, llc), cpu);
+		push_off(DSQ_ID(DSQ_FIFO, llc), cpu);
+		push_off(DSQ_ID(DSQ_PROMPT, llc), cpu);
+		push_off(DSQ_ID(DSQ_FAIR, llc), cpu);
 	}
 	return 0;
 }

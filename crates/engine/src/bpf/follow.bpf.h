@@ -16,11 +16,11 @@
 #define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
 
 /* The first in a queue was due a good while before a task with this key. */
-static __always_inline bool was_due_before(u64 queue, u64 key_ns)
+static __always_inline bool was_due_before(u64 dsq, u64 deadline_ns)
 {
 	u64 head_ns = 0;
 
-	return head_key(queue, &head_ns) && signed_delta(key_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
+	return head_vtime(dsq, &head_ns) && signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
 }
 
 /*
@@ -30,7 +30,7 @@ static __always_inline bool was_due_before(u64 queue, u64 key_ns)
  */
 VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
 {
-	u64 key_ns = 0, now = scx_bpf_now();
+	u64 deadline_ns = 0, now = scx_bpf_now();
 	u32 llc = cpu_llc(cpu);
 	struct task_ctx *tctx;
 
@@ -38,21 +38,21 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		return true;
 	tctx = task_ctx(p);
 	if (kernel_seat()) {
-		if (is_fair_owed(llc) && (nr_queued(QUEUE_FAIR, llc) || nr_queued(QUEUE_CPU_FAIR, cpu)))
+		if (is_fair_owed(llc) && (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
 			return true;
-		if (!nr_queued(QUEUE_PROMPT, llc) && !nr_queued(QUEUE_CPU_PROMPT, cpu))
+		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 			return false;
-		key_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + KEY_REACH_NS;
-		return was_due_before(QUEUE_ID(QUEUE_PROMPT, llc), key_ns) ||
-		       was_due_before(QUEUE_ID(QUEUE_CPU_PROMPT, cpu), key_ns);
+		deadline_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + DEADLINE_REACH_NS;
+		return was_due_before(DSQ_ID(DSQ_PROMPT, llc), deadline_ns) ||
+		       was_due_before(DSQ_ID(DSQ_CPU_PROMPT, cpu), deadline_ns);
 	}
-	if (!nr_queued(QUEUE_INTERACTIVE, llc) && !nr_queued(QUEUE_CPU, cpu))
+	if (!nr_queued(DSQ_INTERACTIVE, llc) && !nr_queued(DSQ_CPU, cpu))
 		return false;
-	/* Without a judgement it comes after everybody. */
-	if (!tctx || !judged_key(task_slot(tctx), now, &key_ns))
-		key_ns = now + KEY_REACH_NS;
-	return was_due_before(QUEUE_ID(QUEUE_INTERACTIVE, llc), key_ns) ||
-	       was_due_before(QUEUE_ID(QUEUE_CPU, cpu), key_ns);
+	/* Without a classification it comes after everybody. */
+	if (!tctx || !classified_deadline(task_slot(tctx), now, &deadline_ns))
+		deadline_ns = now + DEADLINE_REACH_NS;
+	return was_due_before(DSQ_ID(DSQ_INTERACTIVE, llc), deadline_ns) ||
+	       was_due_before(DSQ_ID(DSQ_CPU, cpu), deadline_ns);
 }
 
 /*
@@ -97,7 +97,7 @@ static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_c
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
 
-	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && !READ_ONCE(cpuc->held_since_ns) &&
+	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && !READ_ONCE(cpuc->higher_class_since_ns) &&
 	       may_run_on(p, prev_cpu) && !others_come_first(p, prev_cpu);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lifecycle.bpf.h: CPUs and tasks come and go, the scheduler starts and ends, and user space rings its bells.
+ * lifecycle.bpf.h: CPUs and tasks come and go, the scheduler starts and ends, and user space has CPUs kicked.
  */
 #ifndef SCHERZO_LIFECYCLE_BPF_H
 #define SCHERZO_LIFECYCLE_BPF_H
@@ -10,7 +10,7 @@
  * the nearest lower CPU of its NUMA node, or of the nearest higher one, and is taken for as fast: neighbours mostly share,
  * and the next load knows.
  */
-VERIFIED_ONCE int adopt_domain(s32 new_cpu)
+VERIFIED_ONCE int adopt_llc(s32 new_cpu)
 {
 	struct cpu_ctx *newcomer = cpu_ctx(new_cpu);
 	int node = __COMPAT_scx_bpf_cpu_node(new_cpu);
@@ -38,7 +38,7 @@ void BPF_STRUCT_OPS(scherzo_cpu_online, s32 cpu)
 
 	if (!cpuc)
 		return;
-	adopt_domain(cpu);
+	adopt_llc(cpu);
 	cpuc->online = true;
 	choose_low_power_cpus();
 }
@@ -52,9 +52,9 @@ void BPF_STRUCT_OPS(scherzo_cpu_offline, s32 cpu)
 		return;
 	cpuc->online = false;
 	note_idle(cpuc, false);
-	forget_cpu(cpuc, cpu);
+	withdraw_cpu(cpuc, cpu);
 	choose_low_power_cpus();
-	leave_cpu(cpu);
+	drain_offline_cpu(cpu);
 	kick_all(SCX_KICK_IDLE);
 }
 
@@ -69,7 +69,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	struct task_struct *parent;
 	struct task_ctx *parent_ctx;
 	struct scherzo_slot *slot;
-	struct custody *custody;
+	struct flight *flight;
 	u32 index = SCHERZO_NO_SLOT;
 
 	if (!tctx)
@@ -85,14 +85,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	tctx->last_cpu = -1;
 	tctx->wait_cpu = -1;
 	slot = task_slot(tctx);
-	custody = slot_custody(index);
-	if (!page || !slot || !custody)
+	flight = slot_flight(index);
+	if (!page || !slot || !flight)
 		return 0;
 	/* Generations go on where the slot's last owner left off, so that its late decisions fit nobody. */
-	tctx->generation = custody->word >> 1;
+	tctx->generation = flight->word >> 1;
 	slot->klass = SCHERZO_CLASS_UNKNOWN;
-	slot->key_ns = 0;
-	slot->judged_ns = 0;
+	slot->deadline_ns = 0;
+	slot->classified_ns = 0;
 	__sync_fetch_and_add(&page->nr_tasks, 1);
 	return 0;
 }
@@ -104,7 +104,7 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 
 	if (!tctx)
 		return;
-	leave_queue(tctx);
+	leave_dsq(tctx);
 	uncount_weight(tctx);
 	tctx->wait_since_ns = 0;
 }
@@ -118,10 +118,10 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	if (!page || !tctx)
 		return;
 	uncount_weight(tctx);
-	leave_queue(tctx);
+	leave_dsq(tctx);
 	if (tctx->slot == SCHERZO_NO_SLOT)
 		return;
-	leave_custody(tctx);
+	cancel_flight(tctx);
 	index = tctx->slot;
 	tctx->slot = SCHERZO_NO_SLOT;
 	__sync_fetch_and_add(&page->nr_tasks, -1);
@@ -129,22 +129,22 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	bpf_map_push_elem(&free_slots, &index, 0);
 }
 
-VERIFIED_ONCE s32 create_queues(void)
+VERIFIED_ONCE s32 create_dsqs(void)
 {
 	s32 err = scx_bpf_create_dsq(ENGINE_DSQ, -1);
 	u32 index;
 
 	bpf_for(index, 0, nr_cpu_slots) {
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU_PROMPT, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_CPU_FAIR, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_CPU, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_CPU_PROMPT, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_CPU_FAIR, index), -1);
 	}
 	bpf_for(index, 0, nr_llcs) {
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_INTERACTIVE, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_BATCH, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FIFO, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_PROMPT, index), -1);
-		err = err ?: scx_bpf_create_dsq(QUEUE_ID(QUEUE_FAIR, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_INTERACTIVE, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_BATCH, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_FIFO, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_PROMPT, index), -1);
+		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_FAIR, index), -1);
 	}
 	return err;
 }
@@ -181,7 +181,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 {
 	s32 err;
 
-	err = create_queues() ?: init_warden();
+	err = create_dsqs() ?: init_watchdog();
 	if (err) {
 		scx_bpf_error("cannot set up queues and timer: %d", err);
 		return err;
@@ -192,16 +192,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 	return 0;
 }
 
-VERIFIED_ONCE u64 count_long_held(u64 now)
+VERIFIED_ONCE u64 count_long_higher_class(u64 now)
 {
 	u64 nr = 0;
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
-		u64 since = cpuc ? READ_ONCE(cpuc->held_since_ns) : 0;
+		u64 since = cpuc ? READ_ONCE(cpuc->higher_class_since_ns) : 0;
 
-		if (since && time_delta(now, since) > (s64)LONG_HELD_NS)
+		if (since && time_delta(now, since) > (s64)LONG_HIGHER_CLASS_NS)
 			nr++;
 	}
 	return nr;
@@ -210,9 +210,9 @@ VERIFIED_ONCE u64 count_long_held(u64 now)
 /* The kernel gives a starved scheduler up at once, but gets around to ending it only when there is a CPU again. */
 #define EXIT_TAKES_NS (5000 * NSEC_PER_MSEC)
 
-static __always_inline bool held_long_until_now(u64 now)
+static __always_inline bool higher_class_until_now(u64 now)
 {
-	u64 until = READ_ONCE(long_held_until_ns);
+	u64 until = READ_ONCE(long_higher_class_until_ns);
 
 	return until && time_delta(now, until) < (s64)EXIT_TAKES_NS;
 }
@@ -224,7 +224,7 @@ void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
 
 	UEI_RECORD(uei, ei);
 	if (page) {
-		WRITE_ONCE(page->nr_held_cpus, count_long_held(now) + held_long_until_now(now));
+		WRITE_ONCE(page->nr_higher_class_cpus, count_long_higher_class(now) + higher_class_until_now(now));
 		WRITE_ONCE(page->exited, 1);
 	}
 	send_notice();
@@ -239,14 +239,14 @@ int scherzo_kick_all(void *context)
 }
 
 /* Takes a CPU away from batch work, whichever it is, so that it dispatches. */
-VERIFIED_ONCE int kick_claimed(void)
+VERIFIED_ONCE int kick_victims(void)
 {
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-		if (cpuc && try_claim(cpuc)) {
+		if (cpuc && try_preempt(cpuc)) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			count(SCHERZO_CNT_KICKED);
 			return 1;
@@ -275,7 +275,7 @@ int scherzo_doorbell(void *context)
 		count(SCHERZO_CNT_KICKED);
 	} else if (page && READ_ONCE(page->nr_urgent) != nr_urgent_seen) {
 		nr_urgent_seen = READ_ONCE(page->nr_urgent);
-		kick_claimed();
+		kick_victims();
 	}
 	return 0;
 }

@@ -10,12 +10,12 @@
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
  *   - A task known to be interactive follows who wakes it (follow.bpf.h), or takes a CPU from batch work here, at once, on
  *     the class and key that user space has published for it (place.bpf.h).
- *   - If there is no such CPU either, it enters an ordered queue as user space judged it a moment ago (place.bpf.h).
+ *   - If there is no such CPU either, it enters an ordered queue as user space classified it a moment ago (place.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring; the decision comes back through
- *     another ring with a key and a slice, and enters an ordered queue (custody.bpf.h, dispatch.bpf.h).
+ *     another ring with a key and a slice, and enters an ordered queue (flight.bpf.h, dispatch.bpf.h).
  *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
- *   - If user space does not answer, BPF schedules alone in arrival order until it does (custody.bpf.h), and a timer
- *     looks after what waits (warden.bpf.h).
+ *   - If user space does not answer, BPF schedules alone in arrival order until it does (flight.bpf.h), and a timer
+ *     looks after what waits (watchdog.bpf.h).
  *
  * In the mode interactive BPF follows the policy by itself, without user space (seat.bpf.h), unless a setting says otherwise.
  *
@@ -32,16 +32,16 @@
 char _license[] SEC("license") = "GPL";
 
 #include "state.bpf.h"
-#include "queues.bpf.h"
+#include "dsq.bpf.h"
 #include "groups.bpf.h"
 #include "credit.bpf.h"
 #include "idle.bpf.h"
 #include "place.bpf.h"
 #include "seat.bpf.h"
-#include "custody.bpf.h"
+#include "flight.bpf.h"
 #include "dispatch.bpf.h"
 #include "follow.bpf.h"
-#include "warden.bpf.h"
+#include "watchdog.bpf.h"
 #include "lifecycle.bpf.h"
 #include "account.bpf.h"
 
@@ -80,7 +80,7 @@ static __always_inline void start_waiting(struct task_struct *p, struct task_ctx
 
 	tctx->wait_since_ns = now;
 	tctx->wait_cpu = cpu;
-	tctx->wait_held_ns = cpuc ? cpu_held_ns(cpuc, now) : 0;
+	tctx->wait_higher_class_ns = cpuc ? cpu_higher_class_ns(cpuc, now) : 0;
 }
 
 /* The same for one that was woken, which ends a burst. */
@@ -102,7 +102,7 @@ static __always_inline bool waits_behind_engine(struct task_struct *p, s32 prev_
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 
 	return cpuc && READ_ONCE(cpuc->runs_engine) && may_run_on(p, prev_cpu) &&
-	       bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
+	       bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
 }
 
 /*
@@ -119,7 +119,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return -1;
-	cpu = claim_low_power_cpu(p);
+	cpu = preempt_low_power_cpu(p);
 	if (cpu >= 0)
 		run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
 	return cpu;
@@ -147,7 +147,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return prev_cpu;
 	}
 	if (word.preemption) {
-		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : claim_cpu(p, prev_cpu);
+		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
 		if (cpu < 0 && word.kernel_seat)
 			cpu = interrupt_any_longer(p, prev_cpu);
 		cpuc = cpu_ctx(cpu);
@@ -234,7 +234,7 @@ static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *
 	if (tctx->wait_cpu == cpu || !cpuc)
 		return;
 	tctx->wait_cpu = cpu;
-	tctx->wait_held_ns = cpu_held_ns(cpuc, scx_bpf_now());
+	tctx->wait_higher_class_ns = cpu_higher_class_ns(cpuc, scx_bpf_now());
 }
 
 /* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
@@ -250,7 +250,7 @@ static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_contr
 		run_at_once(p, page, enq_flags, SCHERZO_CNT_DIRECT);
 		return true;
 	}
-	if (word.preemption && klass == SCHERZO_CLASS_INTERACTIVE && try_claim(cpuc)) {
+	if (word.preemption && klass == SCHERZO_CLASS_INTERACTIVE && try_preempt(cpuc)) {
 		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
 		return true;
 	}
@@ -293,18 +293,18 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 	queue_by_policy(p, word_bits(word), enq_flags);
 	if (!(enq_flags & SCX_ENQ_REENQ) || is_pinned(p) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return;
-	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Where a task goes that no CPU was taken for: into a queue of ours or into custody. */
-static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+/* Where a task goes that no CPU was taken for: into a queue of ours or to user space. */
+static __always_inline void enqueue_contended(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
 				     struct control_word word, u64 enq_flags)
 {
 	u32 klass;
 
-	if (!tctx || is_degraded() || (is_reclaim(p) && !word.kernel_seat)) {
+	if (!tctx || is_degraded() || (frees_memory(p) && !word.kernel_seat)) {
 		queue_in_kernel(p, word_bits(word), enq_flags);
 		return;
 	}
@@ -325,9 +325,9 @@ static __always_inline void let_wait(struct task_struct *p, struct task_ctx *tct
 		return;
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count_here(SCHERZO_CNT_CONTENDED_BATCH);
-	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_judged(p, word_bits(word), enq_flags))
+	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_classified(p, word_bits(word), enq_flags))
 		return;
-	if (!hand_over(p, tctx, page, klass, enq_flags))
+	if (!submit(p, tctx, page, klass, enq_flags))
 		queue_in_kernel(p, word_bits(word), enq_flags);
 }
 
@@ -345,7 +345,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	word = control_word(page);
 	if (tctx) {
-		leave_queue(tctx);
+		leave_dsq(tctx);
 		/* Pinned tasks and those that are new have not been through select_cpu. */
 		if (!tctx->wait_since_ns && enq_flags & SCX_ENQ_WAKEUP)
 			wake_up(p, tctx, scx_bpf_now());
@@ -372,12 +372,12 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 		queue_kthread_on_own_cpu(p, tctx, page, enq_flags);
-		arm_warden();
+		arm_watchdog();
 		return;
 	}
-	let_wait(p, tctx, page, word, enq_flags);
+	enqueue_contended(p, tctx, page, word, enq_flags);
 	/* Afterwards: it may have been about to stop because there was nothing yet. */
-	arm_warden();
+	arm_watchdog();
 }
 
 void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
@@ -386,7 +386,7 @@ void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
 
 	if (!tctx)
 		return;
-	leave_custody(tctx);
+	cancel_flight(tctx);
 	if (deq_flags & SCX_DEQ_SLEEP)
 		uncount_weight(tctx);
 }
@@ -404,7 +404,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	word = control_word(page);
 	order = effective_order(word);
-	follow_control(page, word, order, now);
+	note_order_change(page, word, order, now);
 	if (order == SCHERZO_ORDER_FIFO)
 		how |= PICK_FIFO;
 	if (word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power)
@@ -412,17 +412,17 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	if (word.kernel_seat)
 		how |= PICK_KERNEL_SEAT;
 
-	drain_decisions(page);
+	drain_dispatched(page);
 	if (READ_ONCE(stranded_cpu)) {
 		u32 stranded = __sync_lock_test_and_set(&stranded_cpu, 0);
 
 		if (stranded)
-			leave_cpu(stranded - 1);
+			drain_offline_cpu(stranded - 1);
 	}
 	if (is_degraded()) {
 		try_recover(page, now);
-		if (READ_ONCE(nr_in_custody) > 0)
-			sweep_custody(now);
+		if (READ_ONCE(nr_in_flight) > 0)
+			sweep_in_flight(now);
 	}
 	if (word.kernel_seat && prev && prev->scx.flags & SCX_TASK_QUEUED && has_seat_work(cpuc->llc, cpu) &&
 	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
@@ -459,7 +459,7 @@ static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx
 	charge(p, tctx, cpuc, now);
 	if (was_prompt && !tctx->prompt && !is_kthread(p)) {
 		WRITE_ONCE(cpuc->burst_since_ns, 0);
-		publish_claim(cpuc, cpu, tctx->vruntime);
+		publish_victim(cpuc, cpu, tctx->vruntime);
 	}
 }
 
@@ -498,10 +498,10 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 
 	if (!tctx || !cpuc)
 		return;
-	leave_custody(tctx);
+	cancel_flight(tctx);
 	tctx->started_ns = now;
 	count_here(SCHERZO_CNT_SWITCHES);
-	retract_claim(cpuc);
+	retract_victim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	WRITE_ONCE(cpuc->brief_until_ns, 0);
 	late_pick = cpuc->late_pick;
@@ -515,7 +515,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		WRITE_ONCE(engine_waits, 0);
 		return;
 	}
-	leave_queue(tctx);
+	leave_dsq(tctx);
 	begin_to_charge(p, tctx, cpuc, page ? default_slice_ns(page) : SCX_SLICE_DFL, now);
 	if (cores_differ)
 		tctx->moves_up = false;
@@ -523,13 +523,13 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
-	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || kernel_seat() ? klass : judged_class(tctx), now);
+	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || kernel_seat() ? klass : published_class(tctx), now);
 	tctx->wait_since_ns = 0;
 	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)
 		return;
 	if (klass == SCHERZO_CLASS_BATCH)
-		publish_claim(cpuc, cpu, published_key_ns(tctx, now));
+		publish_victim(cpuc, cpu, published_deadline_ns(tctx, now));
 	else if (!is_kthread(p))
 		note_burst(cpuc, tctx, now);
 }
@@ -544,7 +544,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 
 	if (!tctx || !cpuc)
 		return;
-	retract_claim(cpuc);
+	retract_victim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	cpuc->runs_engine = false;
 	ours_left(cpuc, now);
@@ -559,7 +559,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 			stats->busy_ns += ran_ns;
 	}
 	if (stats)
-		stats->held_ns = cpuc->held_ns;
+		stats->higher_class_ns = cpuc->higher_class_ns;
 	if (runnable)
 		start_waiting(p, tctx, now);
 }
@@ -586,8 +586,8 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	stats->nr_idle_entries++;
 	if (cpuc->rechecked || !cpuc->online)
 		return;
-	if (nr_queued(QUEUE_INTERACTIVE, cpuc->llc) || nr_queued(QUEUE_BATCH, cpuc->llc) ||
-	    nr_queued(QUEUE_FIFO, cpuc->llc) || nr_queued(QUEUE_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {
+	if (nr_queued(DSQ_INTERACTIVE, cpuc->llc) || nr_queued(DSQ_BATCH, cpuc->llc) ||
+	    nr_queued(DSQ_FIFO, cpuc->llc) || nr_queued(DSQ_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {
 		cpuc->rechecked = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}

@@ -6,15 +6,15 @@
 #define SCHERZO_PLACE_BPF_H
 
 /* How far from now a key may lie. */
-#define KEY_REACH_NS (10000 * NSEC_PER_MSEC)
+#define DEADLINE_REACH_NS (10000 * NSEC_PER_MSEC)
 /* Candidates looked at before the latest deadline among them is taken. */
-#define NR_CLAIM_SAMPLES 8
+#define NR_VICTIM_SAMPLES 8
 
-static __always_inline bool try_claim(struct cpu_ctx *cpuc)
+static __always_inline bool try_preempt(struct cpu_ctx *cpuc)
 {
-	u64 claim = READ_ONCE(cpuc->claim);
+	u64 victim_deadline = READ_ONCE(cpuc->victim_deadline);
 
-	return claim && __sync_val_compare_and_swap(&cpuc->claim, claim, 0) == claim;
+	return victim_deadline && __sync_val_compare_and_swap(&cpuc->victim_deadline, victim_deadline, 0) == victim_deadline;
 }
 
 /*
@@ -22,57 +22,57 @@ static __always_inline bool try_claim(struct cpu_ctx *cpuc)
  * work starts there anew. Both sides write before they read, so that whoever starts meanwhile is not missed. That the
  * atomic's value is used makes it order on every architecture.
  */
-static __always_inline void look_no_further_at(struct cpu_ctx *cpuc, u64 *claimable, u64 bit)
+static __always_inline void clear_preemptible(struct cpu_ctx *cpuc, u64 *preemptible, u64 bit)
 {
-	if (__sync_fetch_and_and(claimable, ~bit) & bit && cpuc && READ_ONCE(cpuc->claim))
-		__sync_fetch_and_or(claimable, bit);
+	if (__sync_fetch_and_and(preemptible, ~bit) & bit && cpuc && READ_ONCE(cpuc->victim_deadline))
+		__sync_fetch_and_or(preemptible, bit);
 }
 
 /* Better to take than the best so far: a fast core instead of a slow one, or else a later deadline. */
-static __always_inline bool is_better_claim(const struct cpu_ctx *cpuc, u64 claim, s32 best, u64 latest)
+static __always_inline bool is_better_victim(const struct cpu_ctx *cpuc, u64 victim_deadline, s32 best, u64 latest)
 {
 	const struct cpu_ctx *best_cpuc = cores_differ ? cpu_ctx(best) : NULL;
 
 	if (best_cpuc && best_cpuc->slow != cpuc->slow)
 		return best_cpuc->slow;
-	return best < 0 || time_after(claim, latest);
+	return best < 0 || time_after(victim_deadline, latest);
 }
 
 /*
  * The CPU of the task's domain with the latest deadline among a sample of those that run batch work, a fast core's before a
  * slow one's; -1 if none.
  */
-VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
+VERIFIED_ONCE s32 pick_victim(struct task_struct *p __arg_trusted, u32 llc)
 {
-	struct llc_ctx *domain = llc_ctx(llc);
+	struct llc_ctx *llcx = llc_ctx(llc);
 	u64 latest = 0;
 	s32 best = -1;
 	u32 word;
 	int sample;
 
-	if (!domain)
+	if (!llcx)
 		return -1;
 	bpf_for(word, 0, NR_CPU_WORDS) {
-		u64 *claimable = &domain->claimable[word & (NR_CPU_WORDS - 1)];
-		u64 bits = READ_ONCE(*claimable);
+		u64 *preemptible = &llcx->preemptible[word & (NR_CPU_WORDS - 1)];
+		u64 bits = READ_ONCE(*preemptible);
 
-		bpf_for(sample, 0, NR_CLAIM_SAMPLES) {
+		bpf_for(sample, 0, NR_VICTIM_SAMPLES) {
 			struct cpu_ctx *cpuc;
-			u64 claim;
+			u64 victim_deadline;
 			s32 cpu;
 
 			if (!bits)
 				break;
 			cpu = word * 64 + ctzll(bits);
 			cpuc = cpu_ctx(cpu);
-			claim = cpuc ? READ_ONCE(cpuc->claim) : 0;
-			if (!claim)
-				look_no_further_at(cpuc, claimable, bits & -bits);
+			victim_deadline = cpuc ? READ_ONCE(cpuc->victim_deadline) : 0;
+			if (!victim_deadline)
+				clear_preemptible(cpuc, preemptible, bits & -bits);
 			bits &= bits - 1;
-			if (!claim || !may_run_on(p, cpu))
+			if (!victim_deadline || !may_run_on(p, cpu))
 				continue;
-			if (is_better_claim(cpuc, claim, best, latest)) {
-				latest = claim;
+			if (is_better_victim(cpuc, victim_deadline, best, latest)) {
+				latest = victim_deadline;
 				best = cpu;
 			}
 		}
@@ -82,42 +82,42 @@ VERIFIED_ONCE s32 latest_claimable(struct task_struct *p __arg_trusted, u32 llc)
 	return best;
 }
 
-/* Claims a CPU of a domain. Two tries, as others may claim at the same time. Returns -1 if nothing may be taken. */
-VERIFIED_ONCE s32 claim_in_domain(struct task_struct *p __arg_trusted, u32 llc)
+/* Preempts a CPU of a domain. Two tries, as others may do so at the same time. Returns -1 if nothing may be taken. */
+VERIFIED_ONCE s32 preempt_in_llc(struct task_struct *p __arg_trusted, u32 llc)
 {
 	int attempt;
 
 	bpf_for(attempt, 0, 2) {
-		s32 cpu = latest_claimable(p, llc);
+		s32 cpu = pick_victim(p, llc);
 		struct cpu_ctx *cpuc;
 
 		if (cpu < 0)
 			break;
 		cpuc = cpu_ctx(cpu);
-		if (cpuc && try_claim(cpuc))
+		if (cpuc && try_preempt(cpuc))
 			return cpu;
 	}
 	return -1;
 }
 
 /*
- * Claims a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's latest
+ * Preempts a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's latest
  * deadline. A task that was on a slow core looks where there are fast ones first. Returns -1 if nothing may be taken.
  */
-VERIFIED_ONCE s32 claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u32 llc = cpuc ? cpuc->llc : 0;
 	s32 cpu;
 
 	if (cores_differ && cpuc && cpuc->slow) {
-		cpu = claim_in_domain(p, fast_llc);
+		cpu = preempt_in_llc(p, fast_llc);
 		if (cpu >= 0)
 			return cpu;
 	}
-	if (cpuc && may_run_on(p, prev_cpu) && try_claim(cpuc))
+	if (cpuc && may_run_on(p, prev_cpu) && try_preempt(cpuc))
 		return prev_cpu;
-	return claim_in_domain(p, llc);
+	return preempt_in_llc(p, llc);
 }
 
 /*
@@ -163,42 +163,42 @@ static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, 
 }
 
 /* Published when a batch task starts: this CPU may be taken from it. */
-static __always_inline void publish_claim(struct cpu_ctx *cpuc, s32 cpu, u64 key_ns)
+static __always_inline void publish_victim(struct cpu_ctx *cpuc, s32 cpu, u64 deadline_ns)
 {
-	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	struct llc_ctx *llcx = llc_ctx(cpuc->llc);
 	u32 word = (u32)cpu / 64;
 	u64 bit = 1ULL << (cpu & 63);
 
-	__sync_lock_test_and_set(&cpuc->claim, key_ns | 1);
-	if (domain && word < NR_CPU_WORDS && !(READ_ONCE(domain->claimable[word]) & bit))
-		__sync_fetch_and_or(&domain->claimable[word], bit);
+	__sync_lock_test_and_set(&cpuc->victim_deadline, deadline_ns | 1);
+	if (llcx && word < NR_CPU_WORDS && !(READ_ONCE(llcx->preemptible[word]) & bit))
+		__sync_fetch_and_or(&llcx->preemptible[word], bit);
 }
 
-static __always_inline void retract_claim(struct cpu_ctx *cpuc)
+static __always_inline void retract_victim(struct cpu_ctx *cpuc)
 {
-	if (READ_ONCE(cpuc->claim))
-		WRITE_ONCE(cpuc->claim, 0);
+	if (READ_ONCE(cpuc->victim_deadline))
+		WRITE_ONCE(cpuc->victim_deadline, 0);
 }
 
-static __always_inline void forget_cpu(struct cpu_ctx *cpuc, s32 cpu)
+static __always_inline void withdraw_cpu(struct cpu_ctx *cpuc, s32 cpu)
 {
-	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	struct llc_ctx *llcx = llc_ctx(cpuc->llc);
 	u32 word = (u32)cpu / 64;
 
-	retract_claim(cpuc);
-	if (domain && word < NR_CPU_WORDS)
-		__sync_fetch_and_and(&domain->claimable[word], ~(1ULL << (cpu & 63)));
+	retract_victim(cpuc);
+	if (llcx && word < NR_CPU_WORDS)
+		__sync_fetch_and_and(&llcx->preemptible[word], ~(1ULL << (cpu & 63)));
 }
 
 /* The key that user space last gave the task, or now if it never did. */
-static __always_inline u64 published_key_ns(const struct task_ctx *tctx, u64 now)
+static __always_inline u64 published_deadline_ns(const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_slot *slot;
 
 	if (kernel_seat())
 		return tctx->vruntime;
 	slot = task_slot(tctx);
-	return (slot ? READ_ONCE(slot->key_ns) : 0) ?: now;
+	return (slot ? READ_ONCE(slot->deadline_ns) : 0) ?: now;
 }
 
 /* First CPU that carries batch work in low-power mode and that the task may use; -1 if its affinity holds none. */
@@ -233,8 +233,8 @@ VERIFIED_ONCE s32 idle_low_power_cpu(struct task_struct *p __arg_trusted)
 	return -1;
 }
 
-/* Claims one of the CPUs that are awake for batch work anyway; -1 if none of them runs any. */
-VERIFIED_ONCE s32 claim_low_power_cpu(struct task_struct *p __arg_trusted)
+/* Preempts one of the CPUs that are awake for batch work anyway; -1 if none of them runs any. */
+VERIFIED_ONCE s32 preempt_low_power_cpu(struct task_struct *p __arg_trusted)
 {
 	s32 cpu;
 
@@ -243,7 +243,7 @@ VERIFIED_ONCE s32 claim_low_power_cpu(struct task_struct *p __arg_trusted)
 
 		if (!cpuc)
 			break;
-		if (cpuc->low_power && may_run_on(p, cpu) && try_claim(cpuc))
+		if (cpuc->low_power && may_run_on(p, cpu) && try_preempt(cpuc))
 			return cpu;
 	}
 	return -1;
@@ -335,7 +335,7 @@ static __always_inline u32 target_llc(struct task_struct *p, struct control_word
 
 /*
  * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
- * slot, no room or no answer. In deadline order the key is the arrival. The caller arms the warden.
+ * slot, no room or no answer. In deadline order the key is the arrival. The caller arms the watchdog timer.
  */
 VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
@@ -345,7 +345,7 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 	u64 now = scx_bpf_now();
 	u64 slice_ns = page ? default_slice_ns(page) : SCX_SLICE_DFL;
 	u32 klass = !tctx || is_kthread(p) ? SCHERZO_CLASS_INTERACTIVE : task_class(tctx);
-	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
 	u32 llc = target_llc(p, word, klass);
 	s32 cpu = scx_bpf_task_cpu(p);
 
@@ -355,13 +355,13 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 		return 0;
 	}
 	if (is_pinned(p)) {
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, enq_flags);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, now, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return 0;
 	}
 	if (effective_order(word) == SCHERZO_ORDER_FIFO)
-		kind = QUEUE_FIFO;
-	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, now, enq_flags);
+		kind = DSQ_FIFO;
+	insert(p, tctx, DSQ_ID(kind, llc), slice_ns, now, enq_flags);
 	kick_idle_for(p, bits, klass);
 	return 0;
 }
@@ -373,48 +373,48 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
 						     const struct scherzo_control *page, u64 enq_flags)
 {
-	u32 kind = control_word(page).kernel_seat ? QUEUE_CPU_PROMPT : QUEUE_CPU;
+	u32 kind = control_word(page).kernel_seat ? DSQ_CPU_PROMPT : DSQ_CPU;
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	insert(p, tctx, QUEUE_ID(kind, cpu), default_slice_ns(page), scx_bpf_now() - KEY_REACH_NS, enq_flags);
+	insert(p, tctx, DSQ_ID(kind, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
 	count(SCHERZO_CNT_REQUEUED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* How long a judgement on an interactive task may be acted on without asking again. */
-#define JUDGEMENT_LASTS_NS (250 * NSEC_PER_MSEC)
+/* How long the classification of an interactive task may be acted on without asking again. */
+#define CLASSIFICATION_LASTS_NS (250 * NSEC_PER_MSEC)
 
 /*
- * The key of an interactive task that was woken now, as user space judged it a moment ago: the same distance from its
- * arrival to its key. False if there is no such judgement.
+ * The key of an interactive task that was woken now, as user space classified it a moment ago: the same distance from its
+ * arrival to its key. False if there is no such classification.
  */
-VERIFIED_ONCE int judged_key(const struct scherzo_slot *slot, u64 now, u64 *key_ns)
+VERIFIED_ONCE int classified_deadline(const struct scherzo_slot *slot, u64 now, u64 *deadline_ns)
 {
-	u64 judged_ns;
+	u64 classified_ns;
 	s64 ahead_ns;
 
-	if (!slot || !key_ns || READ_ONCE(slot->klass) != SCHERZO_CLASS_INTERACTIVE)
+	if (!slot || !deadline_ns || READ_ONCE(slot->klass) != SCHERZO_CLASS_INTERACTIVE)
 		return false;
-	judged_ns = READ_ONCE(slot->judged_ns);
-	ahead_ns = signed_delta(READ_ONCE(slot->key_ns), judged_ns);
-	if (time_delta(now, judged_ns) > (s64)JUDGEMENT_LASTS_NS || ahead_ns > (s64)KEY_REACH_NS ||
-	    ahead_ns < -(s64)KEY_REACH_NS)
+	classified_ns = READ_ONCE(slot->classified_ns);
+	ahead_ns = signed_delta(READ_ONCE(slot->deadline_ns), classified_ns);
+	if (time_delta(now, classified_ns) > (s64)CLASSIFICATION_LASTS_NS || ahead_ns > (s64)DEADLINE_REACH_NS ||
+	    ahead_ns < -(s64)DEADLINE_REACH_NS)
 		return false;
-	*key_ns = now + ahead_ns;
+	*deadline_ns = now + ahead_ns;
 	return true;
 }
 
 /* Queues an interactive task that was woken by that key. False if it has none. */
-VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+VERIFIED_ONCE int queue_as_classified(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
 	const struct scherzo_slot *slot = tctx ? task_slot(tctx) : NULL;
 	struct control_word word = word_of(bits);
 	u64 now = scx_bpf_now();
 	u32 llc = target_llc(p, word, SCHERZO_CLASS_INTERACTIVE), kind;
-	u64 slice_ns, key_ns = 0;
+	u64 slice_ns, deadline_ns = 0;
 
-	if (!slot || !judged_key(slot, now, &key_ns))
+	if (!slot || !classified_deadline(slot, now, &deadline_ns))
 		return false;
 	slice_ns = READ_ONCE(slot->slice_ns);
 	if (!slice_ns || slice_ns > SLICE_MAX_NS)
@@ -422,12 +422,12 @@ VERIFIED_ONCE int queue_as_judged(struct task_struct *p __arg_trusted, u64 bits,
 
 	count(SCHERZO_CNT_AS_CLASSIFIED);
 	if (is_pinned(p)) {
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p)), slice_ns, deadline_ns, enq_flags);
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 		return true;
 	}
-	kind = word.order == SCHERZO_ORDER_FIFO ? QUEUE_FIFO : QUEUE_INTERACTIVE;
-	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
+	kind = word.order == SCHERZO_ORDER_FIFO ? DSQ_FIFO : DSQ_INTERACTIVE;
+	insert(p, tctx, DSQ_ID(kind, llc), slice_ns, deadline_ns, enq_flags);
 	kick_idle_for(p, bits, SCHERZO_CLASS_INTERACTIVE);
 	return true;
 }
@@ -447,28 +447,28 @@ VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word = word_of(bits);
-	u64 now = scx_bpf_now(), key_ns, slice_ns;
+	u64 now = scx_bpf_now(), deadline_ns, slice_ns;
 	u32 klass, kind, llc;
 
 	if (!page || !tctx) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return 0;
 	}
-	key_ns = published_key_ns(tctx, now);
+	deadline_ns = published_deadline_ns(tctx, now);
 	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
 	klass = task_class(tctx);
-	kind = klass == SCHERZO_CLASS_INTERACTIVE ? QUEUE_INTERACTIVE : QUEUE_BATCH;
+	kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
 	llc = target_llc(p, word, klass);
 	if (is_pinned(p)) {
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, scx_bpf_task_cpu(p)), slice_ns, key_ns, enq_flags);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p)), slice_ns, deadline_ns, enq_flags);
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 		return 0;
 	}
 	if (effective_order(word) == SCHERZO_ORDER_FIFO) {
-		kind = QUEUE_FIFO;
+		kind = DSQ_FIFO;
 		enq_flags |= SCX_ENQ_HEAD;
 	}
-	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key_ns, enq_flags);
+	insert(p, tctx, DSQ_ID(kind, llc), slice_ns, deadline_ns, enq_flags);
 	return 0;
 }
 
@@ -481,7 +481,7 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	const struct scherzo_control *page = control_page();
 	struct control_word word = word_of(bits);
 	struct task_ctx *tctx = task_ctx(p);
-	u64 slice_ns, key_ns;
+	u64 slice_ns, deadline_ns;
 	s32 cpu;
 
 	/* Kernels up to 6.13 ask here about tasks that may not leave their CPU for a moment. */
@@ -490,9 +490,9 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);
 	if (cpu < 0 || !scx_bpf_test_and_clear_cpu_idle(cpu))
 		return false;
-	key_ns = published_key_ns(tctx, scx_bpf_now());
+	deadline_ns = published_deadline_ns(tctx, scx_bpf_now());
 	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
-	insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, key_ns, enq_flags);
+	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, deadline_ns, enq_flags);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;
 }
@@ -506,7 +506,7 @@ static void requeue(struct task_struct *p, struct task_ctx *tctx, struct control
 	take_place_again(p, word_bits(word), enq_flags);
 	if (is_pinned(p) || kick_idle_for(p, word_bits(word), klass) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return;
-	cpu = claim_cpu(p, scx_bpf_task_cpu(p));
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -520,7 +520,7 @@ VERIFIED_ONCE s32 free_of_higher_class(struct task_struct *p __arg_trusted)
 	bpf_for(cpu, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
-		if (cpuc && cpuc->online && !is_held(cpuc, now) && may_run_on(p, cpu))
+		if (cpuc && cpuc->online && !busy_with_higher_class(cpuc, now) && may_run_on(p, cpu))
 			return cpu;
 	}
 	return -1;
@@ -543,10 +543,10 @@ static s32 engine_cpu(struct task_struct *p, struct control_word word, u64 *kick
 			return cpu;
 	}
 	*kick_flags = SCX_KICK_PREEMPT;
-	cpu = claim_cpu(p, this_cpu);
+	cpu = preempt_cpu(p, this_cpu);
 	if (cpu >= 0)
 		return cpu;
-	if (cpuc && !is_held(cpuc, scx_bpf_now()) && may_run_on(p, this_cpu))
+	if (cpuc && !busy_with_higher_class(cpuc, scx_bpf_now()) && may_run_on(p, this_cpu))
 		return this_cpu;
 	cpu = free_of_higher_class(p);
 	return cpu >= 0 ? cpu : this_cpu;

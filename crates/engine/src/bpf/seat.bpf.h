@@ -13,7 +13,7 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 {
 	u64 head = 0;
 
-	return head_key(QUEUE_ID(QUEUE_PROMPT, llc), &head) &&
+	return head_vtime(DSQ_ID(DSQ_PROMPT, llc), &head) &&
 	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight)) < 0;
 }
 
@@ -88,47 +88,47 @@ VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 	key = tctx->prompt ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
 	count(SCHERZO_CNT_KERNEL);
 	if (is_pinned(p)) {
-		kind = tctx->prompt ? QUEUE_CPU_PROMPT : QUEUE_CPU_FAIR;
-		insert(p, tctx, QUEUE_ID(kind, cpu), slice_ns, key, enq_flags);
+		kind = tctx->prompt ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR;
+		insert(p, tctx, DSQ_ID(kind, cpu), slice_ns, key, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return 0;
 	}
-	kind = tctx->prompt ? QUEUE_PROMPT : QUEUE_FAIR;
-	insert(p, tctx, QUEUE_ID(kind, llc), slice_ns, key, enq_flags);
+	kind = tctx->prompt ? DSQ_PROMPT : DSQ_FAIR;
+	insert(p, tctx, DSQ_ID(kind, llc), slice_ns, key, enq_flags);
 	kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
 	return 0;
 }
 
 /* The earlier of the CPU's own and the domain's head goes first; keys of one kind are comparable. */
-static __always_inline bool take_earlier(enum queue_kind own_kind, s32 cpu, enum queue_kind shared_kind, u32 llc)
+static __always_inline bool take_earlier(enum dsq_kind own_kind, s32 cpu, enum dsq_kind shared_kind, u32 llc)
 {
 	u64 own = 0, shared = 0;
 
-	if (head_key(QUEUE_ID(own_kind, cpu), &own) &&
-	    (!head_key(QUEUE_ID(shared_kind, llc), &shared) || signed_delta(own, shared) <= 0) && take_from(own_kind, cpu))
+	if (head_vtime(DSQ_ID(own_kind, cpu), &own) &&
+	    (!head_vtime(DSQ_ID(shared_kind, llc), &shared) || signed_delta(own, shared) <= 0) && take_from(own_kind, cpu))
 		return true;
 	return take_from(shared_kind, llc) || take_from(own_kind, cpu);
 }
 
 static __always_inline bool has_seat_work(u32 llc, s32 cpu)
 {
-	return nr_queued(QUEUE_PROMPT, llc) || nr_queued(QUEUE_FAIR, llc) || nr_queued(QUEUE_CPU_PROMPT, cpu) ||
-	       nr_queued(QUEUE_CPU_FAIR, cpu);
+	return nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_PROMPT, cpu) ||
+	       nr_queued(DSQ_CPU_FAIR, cpu);
 }
 
 /* The same for the DSQs that are used where user space decides, or nobody does. */
 static __always_inline bool has_user_seat_work(u32 llc, s32 cpu)
 {
-	return nr_queued(QUEUE_INTERACTIVE, llc) || nr_queued(QUEUE_BATCH, llc) || nr_queued(QUEUE_FIFO, llc) ||
-	       nr_queued(QUEUE_CPU, cpu);
+	return nr_queued(DSQ_INTERACTIVE, llc) || nr_queued(DSQ_BATCH, llc) || nr_queued(DSQ_FIFO, llc) ||
+	       nr_queued(DSQ_CPU, cpu);
 }
 
 /* The queue has a task that is due before this key. */
-static __always_inline bool is_due_before(enum queue_kind kind, u32 index, u64 key)
+static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 key)
 {
 	u64 head = 0;
 
-	return head_key(QUEUE_ID(kind, index), &head) && signed_delta(head, key) < 0;
+	return head_vtime(DSQ_ID(kind, index), &head) && signed_delta(head, key) < 0;
 }
 
 /*
@@ -148,11 +148,11 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	domain = llc_ctx(llc);
 	charge(prev, tctx, cpuc, scx_bpf_now());
 	weigh(prev, tctx, scx_bpf_now());
-	if (!domain || nr_queued(QUEUE_PROMPT, llc) || nr_queued(QUEUE_CPU_PROMPT, cpu))
+	if (!domain || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
 		return false;
 	if (tctx->prompt)
 		return !is_fair_owed(llc);
-	if (is_due_before(QUEUE_FAIR, llc, tctx->vruntime) || is_due_before(QUEUE_CPU_FAIR, cpu, tctx->vruntime))
+	if (is_due_before(DSQ_FAIR, llc, tctx->vruntime) || is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime))
 		return false;
 	advance_clock(domain, tctx->vruntime);
 	return true;
@@ -192,12 +192,12 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 
 		s64 more = other ? READ_ONCE(other->fair_weight) - own_weight : 0;
 
-		if (more <= most || !nr_queued(QUEUE_FAIR, llc) || more < balance_min_weight(other, nr_cpus))
+		if (more <= most || !nr_queued(DSQ_FAIR, llc) || more < balance_min_weight(other, nr_cpus))
 			continue;
 		most = more;
 		busiest = llc;
 	}
-	if (busiest == own_llc || !take_from(QUEUE_FAIR, busiest))
+	if (busiest == own_llc || !take_from(DSQ_FAIR, busiest))
 		return false;
 	count(SCHERZO_CNT_STOLEN);
 	return true;
@@ -211,13 +211,13 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu)
 	if (!cpuc || !has_seat_work(llc, cpu))
 		return false;
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
-	    !nr_queued(QUEUE_PROMPT, llc) && pull_from_busier(llc))
+	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_owed(llc) && take_earlier(QUEUE_CPU_FAIR, cpu, QUEUE_FAIR, llc)) {
+	if (is_fair_owed(llc) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
 		cpuc->late_pick = is_fair_long_owed(llc);
 		return true;
 	}
-	return take_earlier(QUEUE_CPU_PROMPT, cpu, QUEUE_PROMPT, llc) || take_earlier(QUEUE_CPU_FAIR, cpu, QUEUE_FAIR, llc);
+	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc);
 }
 
 #endif /* SCHERZO_SEAT_BPF_H */

@@ -3,7 +3,7 @@
  * state.bpf.h: maps, contexts and the small accessors that everything else is written in.
  *
  * Ownership: each word of the control page has one writer (see scherzo_wire.h). What BPF relies on (who owns a slot, what is
- * in custody and how much, whether it schedules alone, what runs where) lives in memory that is not mapped by anybody, so
+ * in flight and how much, whether it schedules alone, what runs where) lives in memory that is not mapped by anybody, so
  * that a broken engine cannot forge it; what the page says of it is a copy.
  */
 #ifndef SCHERZO_STATE_BPF_H
@@ -45,23 +45,23 @@
  * A queue is either ordered by arrival or by key, never both, because the kernel refuses a mix. Keys live in the time
  * domain of the BPF clock ("as if it had arrived at"), which makes the keys of all the ordered queues comparable.
  */
-enum queue_kind {
-	QUEUE_CPU = 1, /* by key: tasks that may run on this CPU only */
-	QUEUE_INTERACTIVE = 2, /* by key, one per domain */
-	QUEUE_BATCH = 3, /* by key, one per domain */
-	QUEUE_FIFO = 4, /* by arrival, one per domain */
-	QUEUE_ENGINE = 5, /* the engine's own thread, before everything else */
+enum dsq_kind {
+	DSQ_CPU = 1, /* by key: tasks that may run on this CPU only */
+	DSQ_INTERACTIVE = 2, /* by key, one per domain */
+	DSQ_BATCH = 3, /* by key, one per domain */
+	DSQ_FIFO = 4, /* by arrival, one per domain */
+	DSQ_KIND_ENGINE = 5, /* the engine's own thread, before everything else */
 	/* Of the kernel seat, see seat.bpf.h. */
-	QUEUE_PROMPT = 6, /* by deadline, one per domain: prompt tasks */
-	QUEUE_FAIR = 7, /* by virtual runtime, one per domain: the others */
-	QUEUE_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
-	QUEUE_CPU_FAIR = 9,
+	DSQ_PROMPT = 6, /* by deadline, one per domain: prompt tasks */
+	DSQ_FAIR = 7, /* by virtual runtime, one per domain: the others */
+	DSQ_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
+	DSQ_CPU_FAIR = 9,
 };
 
-#define QUEUE_ID(kind, index) (((u64)(kind) << 32) | (u32)(index))
-#define ENGINE_DSQ QUEUE_ID(QUEUE_ENGINE, 0)
+#define DSQ_ID(kind, index) (((u64)(kind) << 32) | (u32)(index))
+#define ENGINE_DSQ DSQ_ID(DSQ_KIND_ENGINE, 0)
 
-_Static_assert(QUEUE_ID(QUEUE_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave the kernel's flag bits alone");
+_Static_assert(DSQ_ID(DSQ_KIND_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave the kernel's flag bits alone");
 
 /* Set before loading. */
 const volatile u32 engine_pid;
@@ -77,13 +77,13 @@ UEI_DEFINE(uei);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, SCHERZO_FACTS_RING_BYTES);
-} facts SEC(".maps");
+	__uint(max_entries, SCHERZO_QUEUED_RING_BYTES);
+} queued_tasks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_USER_RINGBUF);
-	__uint(max_entries, SCHERZO_DECISION_RING_BYTES);
-} decisions SEC(".maps");
+	__uint(max_entries, SCHERZO_DISPATCHED_RING_BYTES);
+} dispatched_tasks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -109,13 +109,13 @@ struct {
 	__type(value, struct scherzo_slot);
 } slots SEC(".maps");
 
-/* custody = generation << 1 | owned by user space */
-#define CUSTODY_OWNED 0x1ULL
+/* flight.word = generation << 1 | owned by user space */
+#define USER_OWNED 0x1ULL
 
 /* BPF's own side of a slot. */
-struct custody {
+struct flight {
 	u64 word;
-	u64 handed_over_ns;
+	u64 submitted_ns;
 	u32 pid; /* thread that owns the slot */
 	u32 reserved;
 };
@@ -124,8 +124,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SCHERZO_NR_SLOTS);
 	__type(key, u32);
-	__type(value, struct custody);
-} custodies SEC(".maps");
+	__type(value, struct flight);
+} flights SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -134,18 +134,18 @@ struct {
 } free_slots SEC(".maps");
 
 /*
- * One bit per slot in custody, and one per 64 slots that have ever been, so that looking for entries need not read the
+ * One bit per slot in flight, and one per 64 slots that have ever been, so that looking for entries need not read the
  * whole table. Slots are given out lowest first: few of the latter are ever set.
  */
-#define NR_CUSTODY_WORDS (SCHERZO_NR_SLOTS / 64)
-#define NR_CUSTODY_GROUPS (NR_CUSTODY_WORDS / 64)
-static u64 custody_groups[NR_CUSTODY_GROUPS] CACHELINE;
+#define NR_FLIGHT_WORDS (SCHERZO_NR_SLOTS / 64)
+#define NR_FLIGHT_GROUPS (NR_FLIGHT_WORDS / 64)
+static u64 flight_groups[NR_FLIGHT_GROUPS] CACHELINE;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_CUSTODY_WORDS);
+	__uint(max_entries, NR_FLIGHT_WORDS);
 	__type(key, u32);
 	__type(value, u64);
-} custody_bits SEC(".maps");
+} flight_bits SEC(".maps");
 
 /* The first task of a DSQ of the kernel seat's, and since when it is: what the watchdog timer has seen. */
 struct head_watch {
@@ -156,12 +156,12 @@ struct head_watch {
 
 struct cpu_ctx {
 	/*
-	 * Non-zero while a batch task runs here: its key with the lowest bit set. Who swaps it for zero has claimed the
+	 * Non-zero while a batch task runs here: its key with the lowest bit set. Who swaps it for zero has preempted the
 	 * CPU, and nobody else will take it from the same task.
 	 */
-	u64 claim;
-	u64 held_since_ns; /* see ours_left() */
-	u64 held_ns; /* time that was held before */
+	u64 victim_deadline;
+	u64 higher_class_since_ns; /* see ours_left() */
+	u64 higher_class_ns; /* time that was held before */
 	u32 llc;
 	u32 llc_known; /* not of a CPU that was offline or absent when the scheduler was loaded */
 	u32 slow; /* on a slow core, where others are fast */
@@ -180,9 +180,9 @@ struct cpu_ctx {
 	bool makes_room; /* who runs here does, for the engine or for a quicker task */
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
-	s32 nr_own; /* tasks in QUEUE_CPU, see queue_count() */
-	s32 nr_own_prompt; /* in QUEUE_CPU_PROMPT */
-	s32 nr_own_fair; /* in QUEUE_CPU_FAIR */
+	s32 nr_own; /* tasks in DSQ_CPU, see dsq_count() */
+	s32 nr_own_prompt; /* in DSQ_CPU_PROMPT */
+	s32 nr_own_fair; /* in DSQ_CPU_FAIR */
 	struct head_watch prompt_head, fair_head; /* of these two */
 	/*
 	 * Non-zero while an interactive task runs here: as long ago as the task has run since it slept. Who swaps it for zero
@@ -194,7 +194,7 @@ struct cpu_ctx {
 	 * then.
 	 */
 	u64 brief_until_ns;
-	u32 displaced; /* slot, plus one, of the task that was last handed over from here without having slept */
+	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -210,8 +210,8 @@ struct {
 #define NR_CPU_WORDS 16 /* of 64 CPUs */
 
 struct llc_ctx {
-	u64 claimable[NR_CPU_WORDS]; /* CPUs that may run batch work: where to look for claims */
-	/* Tasks in each of the domain's queues, see queue_count(). */
+	u64 preemptible[NR_CPU_WORDS]; /* CPUs that may run batch work: where to look for victims */
+	/* Tasks in each of the domain's queues, see dsq_count(). */
 	s32 nr_interactive CACHELINE;
 	s32 nr_batch;
 	s32 nr_fifo;
@@ -241,7 +241,7 @@ struct {
 struct task_ctx {
 	u64 generation; /* of the last enqueue that went to user space */
 	u64 wait_since_ns; /* runnable and not running since then */
-	u64 wait_held_ns; /* cpu_ctx.held_ns of wait_cpu at that time */
+	u64 wait_higher_class_ns; /* cpu_ctx.higher_class_ns of wait_cpu at that time */
 	u64 started_ns;
 	u64 slice_ns; /* that it started with, and once it has stopped what is left of that */
 	u64 sum_exec_ns;
@@ -249,12 +249,12 @@ struct task_ctx {
 	u64 last_burst_ns; /* and in the burst before that */
 	u64 refreshed_ns; /* last time user space was told about it */
 	u64 record_at; /* no later in the ring of facts than its last record that asks for a decision; 0 is none */
-	u64 queue; /* the queue of ours that it entered last, 0 since it runs */
+	u64 dsq; /* the queue of ours that it entered last, 0 since it runs */
 	u32 slot;
 	u32 waker_pid;
 	s32 last_cpu; /* -1 until it first runs */
 	s32 wait_cpu;
-	bool woken; /* woken, but never judged by user space since */
+	bool woken; /* woken, but never classified by user space since */
 	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
 	bool prompt; /* has credit, see policy.h */
 	bool slept; /* before it was enqueued last */
@@ -288,8 +288,8 @@ static u64 order_changed_ns;
 /* The engine's thread is runnable and not running. */
 static u32 engine_waits CACHELINE;
 
-/* Tasks in custody; what the control page says is a copy. */
-static s64 nr_in_custody CACHELINE;
+/* Tasks in flight; what the control page says is a copy. */
+static s64 nr_in_flight CACHELINE;
 
 /* Odd while degraded, counts both edges. User space sees a copy. */
 static u64 degraded_seq CACHELINE;
@@ -330,9 +330,9 @@ static __always_inline struct scherzo_slot *task_slot(const struct task_ctx *tct
 	return bpf_map_lookup_elem(&slots, &slot);
 }
 
-static __always_inline struct custody *slot_custody(u32 slot)
+static __always_inline struct flight *slot_flight(u32 slot)
 {
-	return bpf_map_lookup_elem(&custodies, &slot);
+	return bpf_map_lookup_elem(&flights, &slot);
 }
 
 /* a - b as a signed number; scx's time_delta() clamps at 0. */
@@ -390,7 +390,7 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 /*
  * The threads that free memory: the engine could wait for them, so they never wait for the engine.
  */
-static __always_inline bool is_reclaim(const struct task_struct *p)
+static __always_inline bool frees_memory(const struct task_struct *p)
 {
 	if (p->flags & (PF_KSWAPD | PF_KCOMPACTD))
 		return true;
@@ -466,8 +466,8 @@ static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
 	return slice_ns && slice_ns <= SLICE_MAX_NS ? slice_ns : 5 * NSEC_PER_MSEC;
 }
 
-/* What user space has judged a task to be. */
-static __always_inline u32 judged_class(const struct task_ctx *tctx)
+/* What user space has classified a task as. */
+static __always_inline u32 published_class(const struct task_ctx *tctx)
 {
 	const struct scherzo_slot *slot = task_slot(tctx);
 
@@ -482,7 +482,7 @@ static __always_inline bool kernel_seat(void)
 }
 
 /*
- * What a task is taken for. One that was woken before user space ever judged it counts as interactive, one that was
+ * What a task is taken for. One that was woken before user space ever classified it counts as interactive, one that was
  * forked as batch.
  */
 static __always_inline u32 task_class(const struct task_ctx *tctx)
@@ -491,7 +491,7 @@ static __always_inline u32 task_class(const struct task_ctx *tctx)
 
 	if (kernel_seat())
 		return tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
-	klass = judged_class(tctx);
+	klass = published_class(tctx);
 	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)
 		return klass;
 	return tctx->woken ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
@@ -520,9 +520,9 @@ static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)
 }
 
 /* A higher class that has had a CPU for so long starves others. */
-#define LONG_HELD_NS (1000 * NSEC_PER_MSEC)
+#define LONG_HIGHER_CLASS_NS (1000 * NSEC_PER_MSEC)
 /* When such a spell last ended, 0 if there was none. */
-static u64 long_held_until_ns;
+static u64 long_higher_class_until_ns;
 
 /* Longer than a switch between tasks takes. */
 #define SWITCH_NS ((s64)(50 * NSEC_PER_USEC))
@@ -534,39 +534,39 @@ static u64 long_held_until_ns;
  */
 static __always_inline void ours_left(struct cpu_ctx *cpuc, u64 now)
 {
-	WRITE_ONCE(cpuc->held_since_ns, now);
+	WRITE_ONCE(cpuc->higher_class_since_ns, now);
 	cpuc->nr_reenqueued = 0;
 }
 
 static __always_inline void ours_returned(struct cpu_ctx *cpuc, u64 now)
 {
-	u64 since = cpuc->held_since_ns;
+	u64 since = cpuc->higher_class_since_ns;
 	s64 spell;
 
 	if (!since)
 		return;
 	spell = time_delta(now, since);
 	if (spell > SWITCH_NS)
-		WRITE_ONCE(cpuc->held_ns, cpuc->held_ns + spell);
-	if (spell > (s64)LONG_HELD_NS)
-		WRITE_ONCE(long_held_until_ns, now);
-	WRITE_ONCE(cpuc->held_since_ns, 0);
+		WRITE_ONCE(cpuc->higher_class_ns, cpuc->higher_class_ns + spell);
+	if (spell > (s64)LONG_HIGHER_CLASS_NS)
+		WRITE_ONCE(long_higher_class_until_ns, now);
+	WRITE_ONCE(cpuc->higher_class_since_ns, 0);
 }
 
-static __always_inline bool is_held(const struct cpu_ctx *cpuc, u64 now)
+static __always_inline bool busy_with_higher_class(const struct cpu_ctx *cpuc, u64 now)
 {
-	u64 since = READ_ONCE(cpuc->held_since_ns);
+	u64 since = READ_ONCE(cpuc->higher_class_since_ns);
 
 	return since && time_delta(now, since) > SWITCH_NS;
 }
 
 /* Time for which a higher class had the CPU, the current spell included. */
-static __always_inline u64 cpu_held_ns(const struct cpu_ctx *cpuc, u64 now)
+static __always_inline u64 cpu_higher_class_ns(const struct cpu_ctx *cpuc, u64 now)
 {
-	u64 since = READ_ONCE(cpuc->held_since_ns);
+	u64 since = READ_ONCE(cpuc->higher_class_since_ns);
 	s64 spell = since ? time_delta(now, since) : 0;
 
-	return READ_ONCE(cpuc->held_ns) + (spell > 0 ? spell : 0);
+	return READ_ONCE(cpuc->higher_class_ns) + (spell > 0 ? spell : 0);
 }
 
 #endif /* SCHERZO_STATE_BPF_H */

@@ -14,7 +14,7 @@ const ARITY: usize = 4;
 /// A waiting task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
-    pub(crate) key_ns: u64,
+    pub(crate) deadline_ns: u64,
     /// Number of the arrival; wraps. Fewer than 2³¹ tasks wait at a time.
     pub(crate) arrival: u32,
     pub(crate) slot: SlotId,
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 impl Entry {
     #[expect(clippy::needless_bitwise_bool, reason = "no branch can be predicted here, and a wrong guess costs most")]
     const fn precedes(self, other: Self) -> bool {
-        let diff = signed_diff(self.key_ns, other.key_ns);
+        let diff = signed_diff(self.deadline_ns, other.deadline_ns);
         let came_first = (self.arrival.wrapping_sub(other.arrival) as i32) < 0;
         (diff < 0) | ((diff == 0) & came_first)
     }

@@ -74,12 +74,12 @@ impl Wheel {
     /// to where the key is.
     pub(super) fn insert(&mut self, entry: Entry) -> Option<u32> {
         if self.len == 0 {
-            self.start_ns = entry.key_ns >> BUCKET_NS_LOG2 << BUCKET_NS_LOG2;
+            self.start_ns = entry.deadline_ns >> BUCKET_NS_LOG2 << BUCKET_NS_LOG2;
         }
-        if entry.key_ns.wrapping_sub(self.start_ns) >= HORIZON_NS {
+        if entry.deadline_ns.wrapping_sub(self.start_ns) >= HORIZON_NS {
             return None;
         }
-        let place = self.next_place(bucket_of(entry.key_ns))?;
+        let place = self.next_place(bucket_of(entry.deadline_ns))?;
         self.entries[place as usize] = entry;
         self.len += 1;
         Some(place)
@@ -151,8 +151,8 @@ impl Wheel {
 }
 
 /// The ring divides the range of times, so this stays right where they wrap.
-fn bucket_of(key_ns: u64) -> usize {
-    (key_ns >> BUCKET_NS_LOG2) as usize % NR_BUCKETS
+fn bucket_of(deadline_ns: u64) -> usize {
+    (deadline_ns >> BUCKET_NS_LOG2) as usize % NR_BUCKETS
 }
 
 #[cfg(test)]
@@ -169,8 +169,8 @@ impl Wheel {
                     let entry = self.entries[place];
                     if entry.slot != DEAD {
                         nr_alive += 1;
-                        assert_eq!(bucket_of(entry.key_ns), bucket);
-                        assert!(entry.key_ns.wrapping_sub(self.start_ns) < HORIZON_NS);
+                        assert_eq!(bucket_of(entry.deadline_ns), bucket);
+                        assert!(entry.deadline_ns.wrapping_sub(self.start_ns) < HORIZON_NS);
                         assert_eq!(place_of(entry.slot) as usize, place);
                     }
                 }

@@ -16,27 +16,27 @@ fn policy() -> Scherzo {
 }
 
 /// An enqueue of a forked task of ordinary weight on a busy machine.
-fn facts(slot: u32, now_ns: u64) -> TaskFacts {
-    TaskFacts {
+fn facts(slot: u32, now_ns: u64) -> QueuedTask {
+    QueuedTask {
         slot: SlotId(slot),
         pid: Pid(1000 + slot),
         now_ns,
         weight: 100,
         nr_cpus_allowed: NR_CPUS,
         load: BUSY,
-        ..TaskFacts::default()
+        ..QueuedTask::default()
     }
 }
 
-fn woken(slot: u32, now_ns: u64) -> TaskFacts {
-    TaskFacts { flags: TaskFlags::WAKEUP, ..facts(slot, now_ns) }
+fn woken(slot: u32, now_ns: u64) -> QueuedTask {
+    QueuedTask { flags: TaskFlags::WAKEUP, ..facts(slot, now_ns) }
 }
 
-fn drain(policy: &mut Scherzo) -> Vec<Decision> {
+fn drain(policy: &mut Scherzo) -> Vec<DispatchedTask> {
     core::iter::from_fn(|| policy.pop()).collect()
 }
 
-fn slots(decisions: &[Decision]) -> Vec<u32> {
+fn slots(decisions: &[DispatchedTask]) -> Vec<u32> {
     decisions.iter().map(|decision| decision.slot.0).collect()
 }
 
@@ -88,7 +88,7 @@ mod behaviour {
         let mut policy = policy();
         policy.enqueue(&woken(0, 0)).unwrap();
         assert_eq!(policy.pop().unwrap().class, Class::Interactive);
-        let ran = TaskFacts { burst_ns: 5 * MS, sum_exec_ns: 5 * MS, ..facts(0, 5 * MS) };
+        let ran = QueuedTask { burst_ns: 5 * MS, sum_exec_ns: 5 * MS, ..facts(0, 5 * MS) };
         policy.enqueue(&ran).unwrap();
         assert_eq!(policy.pop().unwrap().class, Class::Batch);
         policy.enqueue(&woken(0, 10 * MS)).unwrap();
@@ -101,7 +101,7 @@ mod behaviour {
         policy.set_settings(Settings { mode, ..Settings::default() });
         for turn in 0..100 {
             policy
-                .enqueue(&TaskFacts {
+                .enqueue(&QueuedTask {
                     burst_ns: burst_ms * MS,
                     sum_exec_ns: turn * burst_ms * MS,
                     nr_voluntary_switches: turn,
@@ -110,7 +110,7 @@ mod behaviour {
                 .unwrap();
             policy.pop();
         }
-        policy.verdict(SlotId(0)).class
+        policy.classification(SlotId(0)).class
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod behaviour {
     #[test]
     fn only_woken_interactive_tasks_preempt() {
         let mut policy = policy();
-        let preempts = |policy: &mut Scherzo, facts: &TaskFacts| {
+        let preempts = |policy: &mut Scherzo, facts: &QueuedTask| {
             policy.enqueue(facts).unwrap();
             policy.pop().unwrap().preempt
         };
@@ -139,8 +139,8 @@ mod behaviour {
     #[test]
     fn pinned_tasks_stay() {
         let mut policy = policy();
-        let one_cpu = TaskFacts { cpu: CpuId(3), nr_cpus_allowed: 1, ..facts(0, 0) };
-        let pinned = TaskFacts { cpu: CpuId(2), flags: TaskFlags::PINNED, ..facts(1, 1) };
+        let one_cpu = QueuedTask { cpu: CpuId(3), nr_cpus_allowed: 1, ..facts(0, 0) };
+        let pinned = QueuedTask { cpu: CpuId(2), flags: TaskFlags::PINNED, ..facts(1, 1) };
         for facts in [one_cpu, pinned, facts(2, 2)] {
             policy.enqueue(&facts).unwrap();
         }
@@ -153,9 +153,9 @@ mod behaviour {
         let mut policy = policy();
         policy.set_settings(Settings { mode: Mode::Fifo, ..Settings::default() });
         let crowd = Load { nr_running: NR_CPUS, nr_waiting: 100 };
-        policy.enqueue(&TaskFacts { burst_ns: 50 * MS, load: crowd, ..facts(3, 7) }).unwrap();
-        policy.enqueue(&TaskFacts { load: crowd, ..woken(1, 7) }).unwrap();
-        policy.enqueue(&TaskFacts { load: crowd, ..facts(2, 8) }).unwrap();
+        policy.enqueue(&QueuedTask { burst_ns: 50 * MS, load: crowd, ..facts(3, 7) }).unwrap();
+        policy.enqueue(&QueuedTask { load: crowd, ..woken(1, 7) }).unwrap();
+        policy.enqueue(&QueuedTask { load: crowd, ..facts(2, 8) }).unwrap();
         let decisions = drain(&mut policy);
         assert_eq!(slots(&decisions), [3, 1, 2]);
         for decision in decisions {
@@ -188,7 +188,7 @@ mod behaviour {
             assert_eq!((policy.order(), policy.totals().fifo_since_ns), (Order::Deadline, None));
         }
         policy.set_settings(Settings::default());
-        policy.enqueue(&TaskFacts { load: Load { nr_running: NR_CPUS - 1, nr_waiting: 1 }, ..facts(0, 6) }).unwrap();
+        policy.enqueue(&QueuedTask { load: Load { nr_running: NR_CPUS - 1, nr_waiting: 1 }, ..facts(0, 6) }).unwrap();
         assert_eq!(policy.pop().unwrap().order, Order::Deadline);
     }
 
@@ -209,12 +209,12 @@ mod behaviour {
     fn a_slot_with_a_new_owner_starts_afresh() {
         let mut policy = policy();
         policy.enqueue(&woken(0, 0)).unwrap();
-        policy.enqueue(&TaskFacts { pid: Pid(7), ..facts(0, 1) }).unwrap();
+        policy.enqueue(&QueuedTask { pid: Pid(7), ..facts(0, 1) }).unwrap();
         assert!(!policy.exit(SlotId(0), Pid(1000)), "of the owner before");
         assert_eq!(policy.nr_pending(), 1);
         assert_eq!(policy.pop().map(|decision| (decision.pid, decision.class)), Some((Pid(7), Class::Batch)));
         assert!(policy.exit(SlotId(0), Pid(7)));
-        assert_eq!(policy.verdict(SlotId(0)), Verdict::default());
+        assert_eq!(policy.classification(SlotId(0)), Classification::default());
     }
 
     #[test]
@@ -222,8 +222,8 @@ mod behaviour {
         let mut policy = policy();
         policy.enqueue(&facts(0, 0)).unwrap();
         policy.refresh(&woken(1, MS)).unwrap();
-        assert_eq!(policy.verdict(SlotId(1)).class, Class::Interactive);
-        assert_eq!(policy.verdict(SlotId(1)).judged_ns, MS);
+        assert_eq!(policy.classification(SlotId(1)).class, Class::Interactive);
+        assert_eq!(policy.classification(SlotId(1)).classified_ns, MS);
         assert_eq!(slots(&drain(&mut policy)), [0]);
     }
 
@@ -231,10 +231,10 @@ mod behaviour {
     fn records_that_name_no_task_are_counted() {
         let mut policy = policy();
         assert_eq!(policy.enqueue(&facts(NR_SLOTS, 0)), Err(BadRecord::Slot));
-        assert_eq!(policy.refresh(&TaskFacts { pid: Pid(0), ..facts(0, 0) }), Err(BadRecord::Pid));
+        assert_eq!(policy.refresh(&QueuedTask { pid: Pid(0), ..facts(0, 0) }), Err(BadRecord::Pid));
         assert!(!policy.exit(SlotId(u32::MAX), Pid(1)) && !policy.dequeue(SlotId(0), Pid(0)));
         assert_eq!((policy.totals().nr_bad_records, policy.nr_pending()), (2, 0));
-        assert_eq!(policy.verdict(SlotId(u32::MAX)), Verdict::default());
+        assert_eq!(policy.classification(SlotId(u32::MAX)), Classification::default());
     }
 }
 
@@ -250,8 +250,8 @@ mod fairness {
         let load = Load { nr_running: 1, nr_waiting: N as u32 - 1 };
         policy.set_nr_cpus(1);
         let enqueue = |policy: &mut Scherzo, hog: usize, now_ns: u64, ran_ns: u64| {
-            let hog_facts = facts(hog as u32, now_ns);
-            let run = TaskFacts { weight: weights[hog], sum_exec_ns: ran_ns, burst_ns: ran_ns, load, ..hog_facts };
+            let hog_task = facts(hog as u32, now_ns);
+            let run = QueuedTask { weight: weights[hog], sum_exec_ns: ran_ns, burst_ns: ran_ns, load, ..hog_task };
             policy.enqueue(&run).unwrap();
         };
         for hog in 0..N {
@@ -297,8 +297,8 @@ mod properties {
 
     #[derive(Clone, Debug)]
     enum Op {
-        Enqueue(TaskFacts),
-        Refresh(TaskFacts),
+        Enqueue(QueuedTask),
+        Refresh(QueuedTask),
         Dequeue(SlotId, Pid),
         Exit(SlotId, Pid),
         Pop,
@@ -326,8 +326,8 @@ mod properties {
             weight: u32,
             (cpu, nr_cpus_allowed, flags) in (0u32..8, 0u32..8, any::<u32>()),
             load in load(),
-        ) -> TaskFacts {
-            TaskFacts {
+        ) -> QueuedTask {
+            QueuedTask {
                 slot: SlotId(slot), pid: Pid(pid), generation: Generation(generation), tgid: Pid(pid),
                 now_ns, sum_exec_ns, burst_ns, nr_voluntary_switches, weight,
                 cpu: CpuId(cpu), nr_cpus_allowed, flags: TaskFlags::from_bits(flags), load,
@@ -369,7 +369,7 @@ mod properties {
         policy: Scherzo,
         settings: Settings,
         waiting: BTreeMap<SlotId, (Pid, Generation)>,
-        decisions: Vec<Decision>,
+        decisions: Vec<DispatchedTask>,
     }
 
     impl Checked {
@@ -415,31 +415,31 @@ mod properties {
             waits
         }
 
-        fn enqueue(&mut self, facts: &TaskFacts) {
+        fn enqueue(&mut self, facts: &QueuedTask) {
             let fits = facts.slot.0 < NR_SLOTS && facts.pid != Pid(0);
             assert_eq!(self.policy.enqueue(facts).is_ok(), fits);
             if fits {
                 self.waiting.insert(facts.slot, (facts.pid, facts.generation));
-                self.check_verdict(facts.slot);
+                self.check_classification(facts.slot);
             }
         }
 
-        fn refresh(&mut self, facts: &TaskFacts) {
+        fn refresh(&mut self, facts: &QueuedTask) {
             if self.policy.refresh(facts).is_ok() {
                 if self.waiting.get(&facts.slot).is_some_and(|&(owner, _)| owner != facts.pid) {
                     self.waiting.remove(&facts.slot);
                 }
-                self.check_verdict(facts.slot);
+                self.check_classification(facts.slot);
             }
         }
 
         /// Slices and keys lie within their bounds, whatever the facts were.
-        fn check_verdict(&self, slot: SlotId) {
-            let verdict = self.policy.verdict(slot);
-            assert!((self.settings.min_slice_ns..=self.settings.base_slice_ns).contains(&verdict.slice_ns));
-            let offset_ns = signed_diff(verdict.key_ns, verdict.judged_ns);
+        fn check_classification(&self, slot: SlotId) {
+            let classification = self.policy.classification(slot);
+            assert!((self.settings.min_slice_ns..=self.settings.base_slice_ns).contains(&classification.slice_ns));
+            let offset_ns = signed_diff(classification.deadline_ns, classification.classified_ns);
             assert!(offset_ns.unsigned_abs() <= self.settings.starvation_ns / 2, "{offset_ns}");
-            assert_ne!(verdict.class, Class::Unknown);
+            assert_ne!(classification.class, Class::Unknown);
         }
 
         fn pop(&mut self) {
@@ -488,7 +488,7 @@ mod properties {
             checked.apply_all(&ops);
             checked.drain();
             checked.apply(&Op::Enqueue(facts(0, now_ns)));
-            prop_assert_eq!(checked.policy.verdict(SlotId(0)).judged_ns, now_ns);
+            prop_assert_eq!(checked.policy.classification(SlotId(0)).classified_ns, now_ns);
         }
 
         /// Nobody is overtaken by a task that arrives more than the starvation bound later, across the wrap of time.
@@ -504,7 +504,7 @@ mod properties {
             let mut passed_ns = 0;
             for (garbage, pause_ns, pop) in arrivals {
                 passed_ns += pause_ns;
-                let facts = TaskFacts { now_ns: start_ns.wrapping_add(passed_ns), ..garbage };
+                let facts = QueuedTask { now_ns: start_ns.wrapping_add(passed_ns), ..garbage };
                 if policy.enqueue(&facts).is_ok() {
                     arrived.insert(facts.slot, passed_ns);
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * custody.bpf.h: tasks that user space holds.
+ * flight.bpf.h: tasks that user space holds.
  *
  * Problem. A task that was handed to user space sits in no queue of the kernel's: if its decision never comes, nobody
  * else would ever run it.
@@ -10,31 +10,31 @@
  * generation, the kernel when it dequeues the task, the CPU that it left or one without work, or the sweep. Whoever loses
  * the swap does nothing. So a task is dispatched once, whatever user space does, and a late decision is dropped.
  *
- * When the oldest entry gets older than the limit (the warden looks while there are entries), BPF degrades: new work
+ * When the oldest entry gets older than the limit (the watchdog timer looks while there are entries), BPF degrades: new work
  * goes to queues ordered by arrival, and dispatches sweep the entries into the same queues. User space is trusted again
  * when it has answered the notice and a hold time has passed, which doubles while it keeps failing.
  */
-#ifndef SCHERZO_CUSTODY_BPF_H
-#define SCHERZO_CUSTODY_BPF_H
+#ifndef SCHERZO_FLIGHT_BPF_H
+#define SCHERZO_FLIGHT_BPF_H
 
-#define WARDEN_PERIOD_NS (50 * NSEC_PER_MSEC)
+#define WATCHDOG_PERIOD_NS (50 * NSEC_PER_MSEC)
 /*
  * How long a record may wait for a parked engine, which then finds many together: while a task waits for the answer; while
- * it was displaced, and will most likely go on without; and when nobody waits.
+ * it was preempted, and will most likely go on without; and when nobody waits.
  */
 #define BATCHING_NS (8 * NSEC_PER_MSEC)
-#define DISPLACED_NS (16 * NSEC_PER_MSEC)
+#define PREEMPTED_BATCHING_NS (16 * NSEC_PER_MSEC)
 #define NEWS_NS (40 * NSEC_PER_MSEC)
 /* Some forty records: read and answered in tens of microseconds. */
 #define RING_NEARLY_EMPTY_BYTES 4096
-/* Room that only bells and notices may use, so that a parked engine can always be woken. */
+/* Room that only wake-ups and notices may use, so that a parked engine can always be woken. */
 #define RING_RESERVE_BYTES 4096
-#define HOLD_MIN_NS (200 * NSEC_PER_MSEC)
-#define HOLD_MAX_NS (3200 * NSEC_PER_MSEC)
+#define COOLDOWN_MIN_NS (200 * NSEC_PER_MSEC)
+#define COOLDOWN_MAX_NS (3200 * NSEC_PER_MSEC)
 /* A failure that soon after a recovery doubles the hold. */
 #define RELAPSE_NS (5000 * NSEC_PER_MSEC)
 
-struct warden {
+struct watchdog {
 	struct bpf_timer timer;
 };
 
@@ -42,28 +42,28 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct warden);
-} warden_timer SEC(".maps");
+	__type(value, struct watchdog);
+} watchdog_timer SEC(".maps");
 
-static u32 warden_armed;
+static u32 watchdog_armed;
 /* How long user space must be back before it is trusted again; grows when it keeps failing. */
-static u64 degraded_hold_ns;
+static u64 degraded_cooldown_ns;
 static u64 answered_at_ns; /* when its answer was first seen, 0 if not yet */
 static u64 recovered_at_ns;
 
-static __always_inline void mark_custody(u32 slot, bool owned)
+static __always_inline void mark_in_flight(u32 slot, bool owned)
 {
 	u32 index = slot / 64, group = index / 64;
-	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
+	u64 *word = bpf_map_lookup_elem(&flight_bits, &index);
 	u64 bit = 1ULL << (slot & 63), group_bit = 1ULL << (index & 63);
 	u64 before;
 
-	if (!word || group >= NR_CUSTODY_GROUPS)
+	if (!word || group >= NR_FLIGHT_GROUPS)
 		return;
 	if (owned) {
 		__sync_fetch_and_or(word, bit);
-		if (!(READ_ONCE(custody_groups[group]) & group_bit))
-			__sync_fetch_and_or(&custody_groups[group], group_bit);
+		if (!(READ_ONCE(flight_groups[group]) & group_bit))
+			__sync_fetch_and_or(&flight_groups[group], group_bit);
 	} else {
 		/* Before whoever cleared it looks at the owner again. */
 		before = __sync_fetch_and_and(word, ~bit);
@@ -71,37 +71,37 @@ static __always_inline void mark_custody(u32 slot, bool owned)
 	}
 }
 
-static void arm_warden(void)
+static void arm_watchdog(void)
 {
 	u32 zero = 0;
-	struct warden *warden;
+	struct watchdog *watchdog;
 
-	if (READ_ONCE(warden_armed) || __sync_val_compare_and_swap(&warden_armed, 0, 1))
+	if (READ_ONCE(watchdog_armed) || __sync_val_compare_and_swap(&watchdog_armed, 0, 1))
 		return;
-	warden = bpf_map_lookup_elem(&warden_timer, &zero);
-	if (!warden || bpf_timer_start(&warden->timer, WARDEN_PERIOD_NS, 0))
-		WRITE_ONCE(warden_armed, 0);
+	watchdog = bpf_map_lookup_elem(&watchdog_timer, &zero);
+	if (!watchdog || bpf_timer_start(&watchdog->timer, WATCHDOG_PERIOD_NS, 0))
+		WRITE_ONCE(watchdog_armed, 0);
 }
 
 /* Wakes the engine: the ring's notification runs from interrupt work, so any context may call this. */
 static void wake_engine(void)
 {
-	void *bell = bpf_ringbuf_reserve(&facts, 8, 0);
+	void *record = bpf_ringbuf_reserve(&queued_tasks, 8, 0);
 
 	/* No room, or the ring's lock is not to be had here: the next occasion will do, since the backlog is still noted. */
-	if (!bell)
+	if (!record)
 		return;
 	WRITE_ONCE(engine_due_ns, 0);
-	bpf_ringbuf_discard(bell, BPF_RB_FORCE_WAKEUP);
+	bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
 	count(SCHERZO_CNT_WAKE_ENGINE);
 }
 
 /* Room for a record that nobody depends on for waking up. */
-static __always_inline struct scherzo_facts *reserve_facts(void)
+static __always_inline struct scherzo_queued_task *reserve_record(void)
 {
-	if (bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) > SCHERZO_FACTS_RING_BYTES - RING_RESERVE_BYTES)
+	if (bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) > SCHERZO_QUEUED_RING_BYTES - RING_RESERVE_BYTES)
 		return NULL;
-	return bpf_ringbuf_reserve(&facts, sizeof(struct scherzo_facts), 0);
+	return bpf_ringbuf_reserve(&queued_tasks, sizeof(struct scherzo_queued_task), 0);
 }
 
 /* Wakes a parked engine for records that have waited long enough, or at once if a CPU has nothing to run but these. */
@@ -111,7 +111,7 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 
 	if (!due_ns || !READ_ONCE(page->parked))
 		return;
-	if (READ_ONCE(nr_in_custody) <= 0)
+	if (READ_ONCE(nr_in_flight) <= 0)
 		due_ns += NEWS_NS - BATCHING_NS;
 	else if (starved)
 		due_ns = now;
@@ -128,7 +128,7 @@ static __always_inline u64 cgroup_id(const struct task_struct *p)
 	return bpf_core_cast(p, struct task_struct)->cgroups->dfl_cgrp->kn->id;
 }
 
-static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, struct task_struct *p,
+static __always_inline void fill_record(struct scherzo_queued_task *record, u32 kind, struct task_struct *p,
 				       struct task_ctx *tctx, const struct scherzo_control *page, u64 now,
 				       u64 enq_flags)
 {
@@ -136,33 +136,33 @@ static __always_inline void fill_facts(struct scherzo_facts *fact, u32 kind, str
 	s32 cpu = scx_bpf_task_cpu(p);
 	u32 llc = cpu_llc(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	s64 nr_custody = READ_ONCE(nr_in_custody);
-	const struct llc_ctx *domain = llc_ctx(llc);
+	s64 nr_flights = READ_ONCE(nr_in_flight);
+	const struct llc_ctx *llcx = llc_ctx(llc);
 	s32 nr_queued = 0;
 
-	if (domain)
-		nr_queued = domain->nr_interactive + domain->nr_batch + domain->nr_fifo;
+	if (llcx)
+		nr_queued = llcx->nr_interactive + llcx->nr_batch + llcx->nr_fifo;
 
-	fact->kind = kind;
-	fact->slot = tctx->slot;
-	fact->generation = tctx->generation;
-	fact->pid = p->pid;
-	fact->tgid = p->tgid;
-	fact->now_ns = now;
-	fact->sum_exec_ns = tctx->sum_exec_ns;
-	fact->burst_ns = wakeup ? tctx->last_burst_ns : tctx->burst_ns;
-	fact->nr_voluntary_switches = p->nvcsw;
-	fact->weight = p->scx.weight;
-	fact->cpu = cpu;
-	fact->nr_cpus_allowed = p->nr_cpus_allowed;
-	fact->flags = (wakeup ? SCHERZO_FACT_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_FACT_PINNED : 0) |
-		      (is_kthread(p) ? SCHERZO_FACT_KTHREAD : 0) |
-		      (wakeup && tctx->woken_by_sleeper ? SCHERZO_FACT_SYNC : 0);
-	fact->nr_running = nr_busy > 0 ? nr_busy : 0;
-	fact->nr_waiting = (nr_custody > 0 ? nr_custody : 0) + (nr_queued > 0 ? nr_queued : 0) * nr_llcs;
-	fact->waker_pid = wakeup ? tctx->waker_pid : 0;
-	fact->llc = llc;
-	fact->cgroup_id = cgroup_id(p);
+	record->kind = kind;
+	record->slot = tctx->slot;
+	record->generation = tctx->generation;
+	record->pid = p->pid;
+	record->tgid = p->tgid;
+	record->now_ns = now;
+	record->sum_exec_ns = tctx->sum_exec_ns;
+	record->burst_ns = wakeup ? tctx->last_burst_ns : tctx->burst_ns;
+	record->nr_voluntary_switches = p->nvcsw;
+	record->weight = p->scx.weight;
+	record->cpu = cpu;
+	record->nr_cpus_allowed = p->nr_cpus_allowed;
+	record->flags = (wakeup ? SCHERZO_QUEUED_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_QUEUED_PINNED : 0) |
+		      (is_kthread(p) ? SCHERZO_QUEUED_KTHREAD : 0) |
+		      (wakeup && tctx->woken_by_sleeper ? SCHERZO_QUEUED_SYNC : 0);
+	record->nr_running = nr_busy > 0 ? nr_busy : 0;
+	record->nr_waiting = (nr_flights > 0 ? nr_flights : 0) + (nr_queued > 0 ? nr_queued : 0) * nr_llcs;
+	record->waker_pid = wakeup ? tctx->waker_pid : 0;
+	record->llc = llc;
+	record->cgroup_id = cgroup_id(p);
 }
 
 /*
@@ -175,7 +175,7 @@ static __always_inline void announce_record(const struct scherzo_control *page, 
 
 	if (!READ_ONCE(page->parked))
 		return;
-	/* Noted first: if the bell finds no room, the next occasion rings again. */
+	/* Noted first: if the wake-up finds no room, the next occasion repeats it. */
 	if (!before_ns || signed_delta(before_ns, due_ns) > 0)
 		WRITE_ONCE(engine_due_ns, due_ns);
 	if (urgent)
@@ -183,48 +183,48 @@ static __always_inline void announce_record(const struct scherzo_control *page, 
 }
 
 /* The CPU that the task was on may have it back when it finds nothing else to run. */
-static __always_inline void note_displaced(struct task_struct *p, u32 slot)
+static __always_inline void note_preempted(struct task_struct *p, u32 slot)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 
 	if (cpuc)
-		WRITE_ONCE(cpuc->displaced, slot + 1);
+		WRITE_ONCE(cpuc->preempted, slot + 1);
 }
 
-/* The count in the page is a copy: two CPUs may write it in the wrong order, and then the warden puts it right. */
-static __always_inline void change_custody(struct scherzo_control *page, s64 by)
+/* The count in the page is a copy: two CPUs may write it in the wrong order, and then the watchdog timer puts it right. */
+static __always_inline void change_nr_in_flight(struct scherzo_control *page, s64 by)
 {
-	s64 before = __sync_fetch_and_add(&nr_in_custody, by);
+	s64 before = __sync_fetch_and_add(&nr_in_flight, by);
 
 	WRITE_ONCE(page->nr_in_flight, before + by);
 }
 
 /* Takes a task back from user space. True if this caller did; the generation must still be the one handed over. */
-static __always_inline bool take_back(struct scherzo_control *page, struct custody *custody, u32 index, u64 generation)
+static __always_inline bool reclaim(struct scherzo_control *page, struct flight *flight, u32 index, u64 generation)
 {
-	u64 owned = generation << 1 | CUSTODY_OWNED;
+	u64 owned = generation << 1 | USER_OWNED;
 
-	if (READ_ONCE(custody->word) != owned ||
-	    __sync_val_compare_and_swap(&custody->word, owned, generation << 1) != owned)
+	if (READ_ONCE(flight->word) != owned ||
+	    __sync_val_compare_and_swap(&flight->word, owned, generation << 1) != owned)
 		return false;
-	mark_custody(index, false);
+	mark_in_flight(index, false);
 	/* It may have been handed over again before its bit was cleared. */
-	if (READ_ONCE(custody->word) & CUSTODY_OWNED)
-		mark_custody(index, true);
-	change_custody(page, -1);
+	if (READ_ONCE(flight->word) & USER_OWNED)
+		mark_in_flight(index, true);
+	change_nr_in_flight(page, -1);
 	return true;
 }
 
 /* The kernel took the task out of our hands: dequeued, exiting, or simply running. False if it was not in user space's. */
-static __always_inline bool leave_custody(const struct task_ctx *tctx)
+static __always_inline bool cancel_flight(const struct task_ctx *tctx)
 {
-	struct custody *custody = slot_custody(tctx->slot);
+	struct flight *flight = slot_flight(tctx->slot);
 	struct scherzo_control *page;
 
-	if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
+	if (!flight || !(READ_ONCE(flight->word) & USER_OWNED))
 		return false;
 	page = control_page();
-	if (!page || !take_back(page, custody, tctx->slot, tctx->generation))
+	if (!page || !reclaim(page, flight, tctx->slot, tctx->generation))
 		return false;
 	count(SCHERZO_CNT_LEFT);
 	return true;
@@ -232,23 +232,23 @@ static __always_inline bool leave_custody(const struct task_ctx *tctx)
 
 /*
  * From the moment of the exchange the task belongs to user space; what was owned before has been forgotten by the kernel.
- * Who did not sleep before was put aside, and the CPU that it was on may have it back.
+ * A task that did not sleep before was preempted, and the CPU that it was on may have it back.
  */
-static __always_inline void give_away(struct task_struct *p, const struct task_ctx *tctx, struct scherzo_control *page,
-				      struct custody *custody, u32 klass, bool displaced, u64 now)
+static __always_inline void begin_flight(struct task_struct *p, const struct task_ctx *tctx, struct scherzo_control *page,
+				      struct flight *flight, u32 klass, bool preempted, u64 now)
 {
 	u64 before;
 
-	custody->pid = p->pid;
-	WRITE_ONCE(custody->handed_over_ns, now);
-	if (displaced)
-		note_displaced(p, tctx->slot);
-	before = __sync_lock_test_and_set(&custody->word, tctx->generation << 1 | CUSTODY_OWNED);
-	mark_custody(tctx->slot, true);
-	if (before & CUSTODY_OWNED)
+	flight->pid = p->pid;
+	WRITE_ONCE(flight->submitted_ns, now);
+	if (preempted)
+		note_preempted(p, tctx->slot);
+	before = __sync_lock_test_and_set(&flight->word, tctx->generation << 1 | USER_OWNED);
+	mark_in_flight(tctx->slot, true);
+	if (before & USER_OWNED)
 		count(SCHERZO_CNT_LEFT);
 	else
-		change_custody(page, 1);
+		change_nr_in_flight(page, 1);
 	count_here(SCHERZO_CNT_SUBMITTED);
 	if (klass != SCHERZO_CLASS_INTERACTIVE)
 		count_here(SCHERZO_CNT_SUBMITTED_BATCH);
@@ -260,30 +260,30 @@ static __always_inline void give_away(struct task_struct *p, const struct task_c
  */
 static __always_inline bool record_is_unread(const struct task_ctx *tctx)
 {
-	return tctx->record_at && bpf_ringbuf_query(&facts, BPF_RB_CONS_POS) <= tctx->record_at;
+	return tctx->record_at && bpf_ringbuf_query(&queued_tasks, BPF_RB_CONS_POS) <= tctx->record_at;
 }
 
 /*
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
-static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass,
+static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass,
 		      u64 enq_flags)
 {
 	u64 now = scx_bpf_now();
 	u32 index = tctx->slot;
-	struct custody *custody = slot_custody(index);
-	bool displaced = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);
-	struct scherzo_facts *fact;
+	struct flight *flight = slot_flight(index);
+	bool preempted = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);
+	struct scherzo_queued_task *record;
 	u64 record_at;
 	bool urgent;
 
-	if (!custody) {
+	if (!flight) {
 		count(SCHERZO_CNT_OVERFLOW);
 		return false;
 	}
-	/* It was put aside, went on and is put aside again before user space has looked: one record does for both. */
-	if (displaced && klass != SCHERZO_CLASS_INTERACTIVE && record_is_unread(tctx)) {
-		give_away(p, tctx, page, custody, klass, displaced, now);
+	/* It was preempted, went on and is preempted again before user space has looked: one record does for both. */
+	if (preempted && klass != SCHERZO_CLASS_INTERACTIVE && record_is_unread(tctx)) {
+		begin_flight(p, tctx, page, flight, klass, preempted, now);
 		if (record_is_unread(tctx)) {
 			wake_engine_for_backlog(page, now, false);
 			return true;
@@ -292,12 +292,12 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 		 * Read meanwhile, perhaps before it was given away: then the answer has come too early. Unless a CPU
 		 * has the task already.
 		 */
-		if (!leave_custody(tctx))
+		if (!cancel_flight(tctx))
 			return true;
 	}
-	record_at = bpf_ringbuf_query(&facts, BPF_RB_PROD_POS);
-	fact = reserve_facts();
-	if (!fact) {
+	record_at = bpf_ringbuf_query(&queued_tasks, BPF_RB_PROD_POS);
+	record = reserve_record();
+	if (!record) {
 		count(SCHERZO_CNT_CONGESTED);
 		if (READ_ONCE(page->parked))
 			wake_engine();
@@ -307,18 +307,18 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 	tctx->generation++;
 	tctx->record_at = record_at;
 	tctx->refreshed_ns = now;
-	fill_facts(fact, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
-	WRITE_ONCE(page->nr_running, fact->nr_running);
+	fill_record(record, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
+	WRITE_ONCE(page->nr_running, record->nr_running);
 	/*
-	 * The first hand-overs in a quiet machine, or interactive work, wait for the answer now. Who was displaced waits for
+	 * The first submissions in a quiet machine, or interactive work, wait for the answer now. A preempted task waits for
 	 * the CPU that it left: by the time that has nothing else to run, the answer is there or not needed.
 	 */
 	urgent = klass == SCHERZO_CLASS_INTERACTIVE ||
-		 (!displaced && fact->nr_waiting < page->nr_online_cpus / 2);
+		 (!preempted && record->nr_waiting < page->nr_online_cpus / 2);
 
-	give_away(p, tctx, page, custody, klass, displaced, now);
-	bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
-	announce_record(page, now + (displaced ? DISPLACED_NS : BATCHING_NS), urgent);
+	begin_flight(p, tctx, page, flight, klass, preempted, now);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	announce_record(page, now + (preempted ? PREEMPTED_BATCHING_NS : BATCHING_NS), urgent);
 	wake_engine_for_backlog(page, now, false);
 	return true;
 }
@@ -326,22 +326,22 @@ static bool hand_over(struct task_struct *p, struct task_ctx *tctx, struct scher
 /* A record that may wait is not worth a wake-up, unless the ring fills. */
 static __always_inline void wake_engine_if_filling(const struct scherzo_control *page)
 {
-	if (READ_ONCE(page->parked) && bpf_ringbuf_query(&facts, BPF_RB_AVAIL_DATA) > SCHERZO_FACTS_RING_BYTES / 4)
+	if (READ_ONCE(page->parked) && bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) > SCHERZO_QUEUED_RING_BYTES / 4)
 		wake_engine();
 }
 
 /* Tells user space about a task that never needed it, so that its class stays fresh. Nobody is woken for it. */
 static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 now, u64 enq_flags)
 {
-	struct scherzo_facts *fact;
+	struct scherzo_queued_task *record;
 
 	if (kernel_seat() || tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
 		return;
-	fact = reserve_facts();
-	if (fact) {
+	record = reserve_record();
+	if (record) {
 		tctx->refreshed_ns = now;
-		fill_facts(fact, SCHERZO_RECORD_REFRESH, p, tctx, page, now, enq_flags);
-		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
+		fill_record(record, SCHERZO_RECORD_REFRESH, p, tctx, page, now, enq_flags);
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	}
 	wake_engine_if_filling(page);
 }
@@ -349,28 +349,28 @@ static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo
 /* Tells user space that a slot is free. If there is no room it notices when the next owner has another pid. */
 static void announce_exit(const struct scherzo_control *page, u32 slot, u32 pid)
 {
-	struct scherzo_facts *fact = reserve_facts();
+	struct scherzo_queued_task *record = reserve_record();
 
-	if (fact) {
-		__builtin_memset(fact, 0, sizeof(*fact));
-		fact->kind = SCHERZO_RECORD_EXIT;
-		fact->slot = slot;
-		fact->pid = pid;
-		bpf_ringbuf_submit(fact, BPF_RB_NO_WAKEUP);
+	if (record) {
+		__builtin_memset(record, 0, sizeof(*record));
+		record->kind = SCHERZO_RECORD_EXIT;
+		record->slot = slot;
+		record->pid = pid;
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	}
 	wake_engine_if_filling(page);
 }
 
 static void send_notice(void)
 {
-	struct scherzo_facts *fact = bpf_ringbuf_reserve(&facts, sizeof(*fact), 0);
+	struct scherzo_queued_task *record = bpf_ringbuf_reserve(&queued_tasks, sizeof(*record), 0);
 
-	if (!fact)
+	if (!record)
 		return;
-	__builtin_memset(fact, 0, sizeof(*fact));
-	fact->kind = SCHERZO_RECORD_NOTICE;
-	fact->slot = SCHERZO_NO_SLOT;
-	bpf_ringbuf_submit(fact, BPF_RB_FORCE_WAKEUP);
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = SCHERZO_RECORD_NOTICE;
+	record->slot = SCHERZO_NO_SLOT;
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
 VERIFIED_ONCE int kick_all(u64 flags)
@@ -398,9 +398,9 @@ static void degrade(struct scherzo_control *page, u64 now)
 		return;
 	WRITE_ONCE(page->degraded_seq, seq + 1);
 	if (recovered_at_ns && time_delta(now, recovered_at_ns) < (s64)RELAPSE_NS)
-		degraded_hold_ns = degraded_hold_ns * 2 > HOLD_MAX_NS ? HOLD_MAX_NS : degraded_hold_ns * 2;
+		degraded_cooldown_ns = degraded_cooldown_ns * 2 > COOLDOWN_MAX_NS ? COOLDOWN_MAX_NS : degraded_cooldown_ns * 2;
 	else
-		degraded_hold_ns = HOLD_MIN_NS;
+		degraded_cooldown_ns = COOLDOWN_MIN_NS;
 	WRITE_ONCE(answered_at_ns, 0);
 	WRITE_ONCE(page->degraded_since_ns, now);
 	send_notice();
@@ -417,7 +417,7 @@ static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 		return;
 	if (!READ_ONCE(answered_at_ns))
 		WRITE_ONCE(answered_at_ns, now);
-	if (time_delta(now, READ_ONCE(answered_at_ns)) < (s64)degraded_hold_ns)
+	if (time_delta(now, READ_ONCE(answered_at_ns)) < (s64)degraded_cooldown_ns)
 		return;
 	if (__sync_val_compare_and_swap(&degraded_seq, seq, seq + 1) != seq)
 		return;
@@ -428,23 +428,23 @@ static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 /* Age of the oldest entry among 64 slots. */
 VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
 {
-	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
+	u64 *word = bpf_map_lookup_elem(&flight_bits, &index);
 	u64 bits = word ? READ_ONCE(*word) : 0;
 	s64 oldest = 0;
 	u32 bit;
 
 	bpf_for(bit, 0, 64) {
-		struct custody *custody;
+		struct flight *flight;
 		s64 age;
 
 		if (!bits)
 			break;
-		custody = slot_custody(index * 64 + ctzll(bits));
+		flight = slot_flight(index * 64 + ctzll(bits));
 		bits &= bits - 1;
 		/* Who takes a task back before its bit is set leaves the bit. */
-		if (!custody || !(READ_ONCE(custody->word) & CUSTODY_OWNED))
+		if (!flight || !(READ_ONCE(flight->word) & USER_OWNED))
 			continue;
-		age = time_delta(now, READ_ONCE(custody->handed_over_ns));
+		age = time_delta(now, READ_ONCE(flight->submitted_ns));
 		if (age > oldest)
 			oldest = age;
 	}
@@ -452,13 +452,13 @@ VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
 }
 
 /* Age of the oldest entry, 0 if there is none. */
-VERIFIED_ONCE u64 oldest_custody_ns(u64 now)
+VERIFIED_ONCE u64 oldest_flight_ns(u64 now)
 {
 	u64 oldest = 0;
 	u32 group, bit;
 
-	bpf_for(group, 0, NR_CUSTODY_GROUPS) {
-		u64 bits = READ_ONCE(custody_groups[group & (NR_CUSTODY_GROUPS - 1)]);
+	bpf_for(group, 0, NR_FLIGHT_GROUPS) {
+		u64 bits = READ_ONCE(flight_groups[group & (NR_FLIGHT_GROUPS - 1)]);
 
 		bpf_for(bit, 0, 64) {
 			u64 age;
@@ -485,9 +485,9 @@ static void queue_swept(struct task_struct *p, const struct scherzo_control *pag
 	if (!tctx)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, 0);
 	else if (!is_pinned(p))
-		insert(p, tctx, QUEUE_ID(QUEUE_FIFO, cpu_llc(cpu)), slice_ns, now, 0);
+		insert(p, tctx, DSQ_ID(DSQ_FIFO, cpu_llc(cpu)), slice_ns, now, 0);
 	else
-		insert(p, tctx, QUEUE_ID(QUEUE_CPU, cpu), slice_ns, now, 0);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, now, 0);
 	if (is_pinned(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -495,16 +495,16 @@ static void queue_swept(struct task_struct *p, const struct scherzo_control *pag
 VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 {
 	struct scherzo_control *page = control_page();
-	struct custody *custody = slot_custody(index);
+	struct flight *flight = slot_flight(index);
 	struct task_struct *p;
 	u64 word;
 
-	if (!page || !custody)
+	if (!page || !flight)
 		return 0;
-	word = READ_ONCE(custody->word);
-	if (!(word & CUSTODY_OWNED) || !take_back(page, custody, index, word >> 1))
+	word = READ_ONCE(flight->word);
+	if (!(word & USER_OWNED) || !reclaim(page, flight, index, word >> 1))
 		return 0;
-	p = bpf_task_from_pid(custody->pid);
+	p = bpf_task_from_pid(flight->pid);
 	if (!p) {
 		count(SCHERZO_CNT_LEFT);
 		return 0;
@@ -517,7 +517,7 @@ VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 /* Takes back the entries among 64 slots; false when there is no dispatch slot left. */
 VERIFIED_ONCE int sweep_word(u32 index, u64 now)
 {
-	u64 *word = bpf_map_lookup_elem(&custody_bits, &index);
+	u64 *word = bpf_map_lookup_elem(&flight_bits, &index);
 	u64 bits = word ? READ_ONCE(*word) : 0;
 	u32 bit;
 
@@ -533,12 +533,12 @@ VERIFIED_ONCE int sweep_word(u32 index, u64 now)
 }
 
 /* From ops.dispatch while degraded: takes back as many entries as there are dispatch slots. */
-VERIFIED_ONCE int sweep_custody(u64 now)
+VERIFIED_ONCE int sweep_in_flight(u64 now)
 {
 	u32 group, bit;
 
-	bpf_for(group, 0, NR_CUSTODY_GROUPS) {
-		u64 bits = READ_ONCE(custody_groups[group & (NR_CUSTODY_GROUPS - 1)]);
+	bpf_for(group, 0, NR_FLIGHT_GROUPS) {
+		u64 bits = READ_ONCE(flight_groups[group & (NR_FLIGHT_GROUPS - 1)]);
 
 		bpf_for(bit, 0, 64) {
 			if (!bits)
@@ -551,4 +551,4 @@ VERIFIED_ONCE int sweep_custody(u64 now)
 	return 0;
 }
 
-#endif /* SCHERZO_CUSTODY_BPF_H */
+#endif /* SCHERZO_FLIGHT_BPF_H */

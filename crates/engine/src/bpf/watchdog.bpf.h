@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * warden.bpf.h: the timer that looks after tasks nobody looks after.
+ * watchdog.bpf.h: the timer that looks after tasks nobody looks after.
  *
- * It runs only while something is in custody or queued, so an idle machine is not woken for it. It may not insert tasks
+ * It runs only while something is in flight or queued, so an idle machine is not woken for it. It may not insert tasks
  * (the kernel allows that from dispatches only): it degrades and kicks, or, for a stall, ends the scheduler.
  *
  * A stall is a task that waited longer than the limit although the CPU it would run on was not held by a higher
  * scheduling class. The kernel's own watchdog cannot tell the two apart, so it is set to its maximum.
  */
-#ifndef SCHERZO_WARDEN_BPF_H
-#define SCHERZO_WARDEN_BPF_H
+#ifndef SCHERZO_WATCHDOG_BPF_H
+#define SCHERZO_WATCHDOG_BPF_H
 
-/* How old custody may get before BPF schedules alone. */
-#define CUSTODY_LIMIT_NS (100 * NSEC_PER_MSEC)
+/* How long a task may be in flight before BPF schedules alone. */
+#define FLIGHT_LIMIT_NS (100 * NSEC_PER_MSEC)
 /* How long a runnable task may wait before the scheduler gives up. */
 #define STALL_LIMIT_NS (5000 * NSEC_PER_MSEC)
 /* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
@@ -24,7 +24,7 @@
  */
 static u64 nr_found;
 static u32 nr_seen;
-static u32 nr_held_to_limit;
+static u32 nr_answerable_tasks;
 /* An offline CPU that a task still waits for or belongs to, plus one; a dispatch moves it. */
 static u32 stranded_cpu;
 
@@ -32,11 +32,11 @@ static u32 stranded_cpu;
  * A decision that the kernel overtook has left a note that the task is in another queue than this one, whose count is then
  * too low: dispatches may pass it by.
  */
-static __always_inline void put_note_right(struct task_ctx *tctx, u64 dsq_id)
+static __always_inline void correct_dsq(struct task_ctx *tctx, u64 dsq_id)
 {
-	if (READ_ONCE(tctx->queue) == dsq_id)
+	if (READ_ONCE(tctx->dsq) == dsq_id)
 		return;
-	enter_queue(tctx, dsq_id);
+	enter_dsq(tctx, dsq_id);
 	kick_all(SCX_KICK_IDLE);
 }
 
@@ -47,18 +47,18 @@ static __always_inline struct head_watch *head_watch(u64 dsq_id)
 	struct llc_ctx *domain;
 	struct cpu_ctx *cpuc;
 
-	if (kind == QUEUE_CPU_PROMPT || kind == QUEUE_CPU_FAIR) {
+	if (kind == DSQ_CPU_PROMPT || kind == DSQ_CPU_FAIR) {
 		cpuc = cpu_ctx(dsq_id);
 		if (!cpuc)
 			return NULL;
-		return kind == QUEUE_CPU_PROMPT ? &cpuc->prompt_head : &cpuc->fair_head;
+		return kind == DSQ_CPU_PROMPT ? &cpuc->prompt_head : &cpuc->fair_head;
 	}
-	if (kind != QUEUE_PROMPT && kind != QUEUE_FAIR)
+	if (kind != DSQ_PROMPT && kind != DSQ_FAIR)
 		return NULL;
 	domain = llc_ctx(dsq_id);
 	if (!domain)
 		return NULL;
-	return kind == QUEUE_PROMPT ? &domain->prompt_head : &domain->fair_head;
+	return kind == DSQ_PROMPT ? &domain->prompt_head : &domain->fair_head;
 }
 
 /*
@@ -87,7 +87,7 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 }
 
 /* Looks at the first tasks of one queue. */
-VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now)
+VERIFIED_ONCE int check_dsq(u64 dsq_id, u64 now)
 {
 	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	struct task_struct *p;
@@ -96,26 +96,27 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now)
 		return 0;
 	nr_found += nr;
 	nr_seen = 0;
-	WRITE_ONCE(nr_held_to_limit, nr_answerable(dsq_id, now));
+	WRITE_ONCE(nr_answerable_tasks, nr_answerable(dsq_id, now));
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		struct task_ctx *tctx = task_ctx(p);
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
-		s64 waited, held;
+		s64 waited, higher_class_ns;
 
 		if (nr_seen++ >= NR_STALL_SAMPLES)
 			break;
 		if (!tctx || !cpuc)
 			continue;
-		put_note_right(tctx, dsq_id);
+		correct_dsq(tctx, dsq_id);
 		if (!READ_ONCE(cpuc->online))
 			WRITE_ONCE(stranded_cpu, scx_bpf_task_cpu(p) + 1);
 		if (!tctx->wait_since_ns)
 			continue;
 		waited = time_delta(now, tctx->wait_since_ns);
-		held = signed_delta(cpu_held_ns(cpuc, now), tctx->wait_held_ns);
-		if (nr_seen <= READ_ONCE(nr_held_to_limit) && waited - (held > 0 ? held : 0) > (s64)STALL_LIMIT_NS) {
+		higher_class_ns = signed_delta(cpu_higher_class_ns(cpuc, now), tctx->wait_higher_class_ns);
+		if (nr_seen <= READ_ONCE(nr_answerable_tasks) &&
+		    waited - (higher_class_ns > 0 ? higher_class_ns : 0) > (s64)STALL_LIMIT_NS) {
 			scx_bpf_error("stall: %s[%d] has been runnable for %lld ms in queue %llx", p->comm, p->pid,
 				      waited / (s64)NSEC_PER_MSEC, dsq_id);
 			break;
@@ -125,7 +126,7 @@ VERIFIED_ONCE int check_queue(u64 dsq_id, u64 now)
 	return 0;
 }
 
-VERIFIED_ONCE int check_queues(u64 now)
+VERIFIED_ONCE int check_dsqs(u64 now)
 {
 	u32 index;
 
@@ -133,18 +134,18 @@ VERIFIED_ONCE int check_queues(u64 now)
 	bpf_for(index, 0, nr_cpu_slots) {
 		struct cpu_ctx *cpuc = cpu_ctx(index);
 
-		check_queue(QUEUE_ID(QUEUE_CPU, index), now);
-		check_queue(QUEUE_ID(QUEUE_CPU_PROMPT, index), now);
-		check_queue(QUEUE_ID(QUEUE_CPU_FAIR, index), now);
+		check_dsq(DSQ_ID(DSQ_CPU, index), now);
+		check_dsq(DSQ_ID(DSQ_CPU_PROMPT, index), now);
+		check_dsq(DSQ_ID(DSQ_CPU_FAIR, index), now);
 		if (cpuc && !cpuc->online && cpuc->nr_own + cpuc->nr_own_prompt + cpuc->nr_own_fair > 0)
 			WRITE_ONCE(stranded_cpu, index + 1);
 	}
 	bpf_for(index, 0, nr_llcs) {
-		check_queue(QUEUE_ID(QUEUE_INTERACTIVE, index), now);
-		check_queue(QUEUE_ID(QUEUE_BATCH, index), now);
-		check_queue(QUEUE_ID(QUEUE_FIFO, index), now);
-		check_queue(QUEUE_ID(QUEUE_PROMPT, index), now);
-		check_queue(QUEUE_ID(QUEUE_FAIR, index), now);
+		check_dsq(DSQ_ID(DSQ_INTERACTIVE, index), now);
+		check_dsq(DSQ_ID(DSQ_BATCH, index), now);
+		check_dsq(DSQ_ID(DSQ_FIFO, index), now);
+		check_dsq(DSQ_ID(DSQ_PROMPT, index), now);
+		check_dsq(DSQ_ID(DSQ_FAIR, index), now);
 	}
 	return 0;
 }
@@ -172,7 +173,7 @@ static __always_inline void remind_engine(const struct scherzo_control *page)
 		wake_engine();
 }
 
-static int warden(void *map, int *key, struct bpf_timer *timer)
+static int watchdog(void *map, int *key, struct bpf_timer *timer)
 {
 	struct scherzo_control *page = control_page();
 	u64 now = scx_bpf_now();
@@ -182,14 +183,14 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	wake_engine_for_backlog(page, now, false);
 	remind_engine(page);
 	try_recover(page, now);
-	check_queues(now);
-	WRITE_ONCE(page->nr_in_flight, READ_ONCE(nr_in_custody));
+	check_dsqs(now);
+	WRITE_ONCE(page->nr_in_flight, READ_ONCE(nr_in_flight));
 	/* Who changed it meanwhile may have written before us. The atomic orders. */
-	WRITE_ONCE(page->nr_in_flight, __sync_fetch_and_add(&nr_in_custody, 0));
-	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_custody));
+	WRITE_ONCE(page->nr_in_flight, __sync_fetch_and_add(&nr_in_flight, 0));
+	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_flight));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
-	if (READ_ONCE(nr_in_custody) > 0) {
-		if (oldest_custody_ns(now) > CUSTODY_LIMIT_NS)
+	if (READ_ONCE(nr_in_flight) > 0) {
+		if (oldest_flight_ns(now) > FLIGHT_LIMIT_NS)
 			degrade(page, now);
 		/* Entries that a dispatch did not get to sweep need another one. */
 		if (is_degraded())
@@ -200,25 +201,25 @@ static int warden(void *map, int *key, struct bpf_timer *timer)
 	else
 		kick_for_late_batch(now);
 
-	if (nr_found || READ_ONCE(nr_in_custody) > 0 || is_degraded()) {
-		bpf_timer_start(timer, WARDEN_PERIOD_NS, 0);
+	if (nr_found || READ_ONCE(nr_in_flight) > 0 || is_degraded()) {
+		bpf_timer_start(timer, WATCHDOG_PERIOD_NS, 0);
 		return 0;
 	}
-	/* A full barrier: a hand-over that saw the warden armed has made its entry visible by now. */
-	__sync_lock_test_and_set(&warden_armed, 0);
-	if (READ_ONCE(nr_in_custody) > 0)
-		arm_warden();
+	/* A full barrier: a submission that saw the timer armed has made its entry visible by now. */
+	__sync_lock_test_and_set(&watchdog_armed, 0);
+	if (READ_ONCE(nr_in_flight) > 0)
+		arm_watchdog();
 	return 0;
 }
 
-static int init_warden(void)
+static int init_watchdog(void)
 {
 	u32 zero = 0;
-	struct warden *timer = bpf_map_lookup_elem(&warden_timer, &zero);
+	struct watchdog *timer = bpf_map_lookup_elem(&watchdog_timer, &zero);
 
-	if (!timer || bpf_timer_init(&timer->timer, &warden_timer, CLOCK_MONOTONIC))
+	if (!timer || bpf_timer_init(&timer->timer, &watchdog_timer, CLOCK_MONOTONIC))
 		return -EINVAL;
-	return bpf_timer_set_callback(&timer->timer, warden);
+	return bpf_timer_set_callback(&timer->timer, watchdog);
 }
 
-#endif /* SCHERZO_WARDEN_BPF_H */
+#endif /* SCHERZO_WATCHDOG_BPF_H */

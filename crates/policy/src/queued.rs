@@ -46,7 +46,7 @@ pub struct Load {
 
 /// One contended enqueue, or one refresh of what is known about a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskFacts {
+pub struct QueuedTask {
     /// The task's place in the tables.
     pub slot: SlotId,
     /// Of this enqueue.
@@ -79,7 +79,7 @@ pub struct TaskFacts {
     pub cgroup_id: u64,
 }
 
-impl TaskFacts {
+impl QueuedTask {
     /// Whether the record names a task at all, in a table of `nr_slots`.
     pub const fn check(&self, nr_slots: usize) -> Result<(), BadRecord> {
         if self.slot.index() >= nr_slots {

@@ -36,7 +36,7 @@ pub enum Order {
 
 /// Run this task, there, for so long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct DispatchedTask {
     /// As in the facts.
     pub slot: SlotId,
     /// As in the facts.
@@ -46,7 +46,7 @@ pub struct Decision {
     /// Time slice.
     pub slice_ns: u64,
     /// Ordering key on the clock of the facts: the earlier runs first. Meaningful in either order.
-    pub key_ns: u64,
+    pub deadline_ns: u64,
     /// Where.
     pub target: Target,
     /// What the task is taken for.
@@ -57,15 +57,15 @@ pub struct Decision {
     pub preempt: bool,
 }
 
-/// The last judgement on a task, for publishing where the kernel side can read it without asking.
+/// The last classification of a task, for publishing where the kernel side can read it without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Classification {
     /// What the task is taken for.
     pub class: Class,
     /// Its ordering key.
-    pub key_ns: u64,
+    pub deadline_ns: u64,
     /// Its slice; 0 where the task was never seen.
     pub slice_ns: u64,
-    /// When it was judged.
-    pub judged_ns: u64,
+    /// When it was classified.
+    pub classified_ns: u64,
 }
