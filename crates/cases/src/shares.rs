@@ -16,6 +16,9 @@ use scherzo_rig::shell::Shell;
 const TOLERANCE: f64 = 0.05;
 /// The same where nice levels differ, and where tasks nap.
 const WIDE_TOLERANCE: f64 = 0.1;
+/// Of the machine, what all groups get together at least where they would take all of it: the rest is the kernel's own work, and
+/// what emulation takes.
+const MIN_USED: f64 = 0.9;
 /// CPUs by which any group may get more or less.
 const LEAST_TOLERANCE: f64 = 0.01;
 /// Of the machine, what SCHED_IDLE may get beside normal work.
@@ -111,9 +114,21 @@ impl GroupFigures {
 }
 
 fn measure(guest: &mut Guest, groups: &[impl AsRef<str>]) -> Result<Figures> {
-    let figures: Figures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
+    let mut figures: Figures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
+    scale_shares(&mut figures.groups)?;
     say_groups(&figures.groups);
     Ok(figures)
+}
+
+/// Makes shares those of what the groups got together.
+fn scale_shares(groups: &mut [GroupFigures]) -> Result<()> {
+    let used: f64 = groups.iter().map(|group| group.cpus).sum();
+    let due: f64 = groups.iter().map(|group| group.share).sum();
+    ensure!(used >= MIN_USED * due, "the groups got {used:.3} CPUs together, of {due:.3}");
+    for group in groups {
+        group.share *= used / due;
+    }
+    Ok(())
 }
 
 /// Says what each group got, also where that is as it should be.
@@ -154,6 +169,15 @@ mod tests {
         let error = group(1.2, 1.0).ensure_share(0.1).unwrap_err().to_string();
         assert_eq!(error, "group \"a\" got 1.200 CPUs; its share is 1.000, give or take 0.100");
         assert!(group(0.8, 1.0).ensure_share(0.1).is_err());
+    }
+
+    #[test]
+    fn shares_are_of_what_the_groups_got() {
+        let mut groups = [group(0.95, 1.0), group(2.85, 3.0)];
+        scale_shares(&mut groups).unwrap();
+        assert!(groups.iter().all(|group| group.ensure_share(0.001).is_ok()));
+        let error = scale_shares(&mut [group(0.8, 1.0), group(2.7, 3.0)]).unwrap_err().to_string();
+        assert_eq!(error, "the groups got 3.500 CPUs together, of 4.000");
     }
 
     #[test]
