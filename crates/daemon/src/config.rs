@@ -11,6 +11,7 @@ use scherzo_api::Error;
 use scherzo_host::Root;
 use toml::de::{DeTable, DeValue};
 
+use crate::durable;
 use crate::settings::{self, Raw, Setting, Settings, Value};
 use crate::store;
 
@@ -86,7 +87,7 @@ impl Config {
         for (key, value) in &self.own {
             let _ = writeln!(text, "{key} = {value}");
         }
-        store::replace_text(&root.path(OWN), &text)
+        durable::replace(&root.path(OWN), &text)
     }
 
     fn merge(&mut self, mut settings: Settings, values: &Values, file: &Path) -> Settings {

@@ -14,7 +14,7 @@ use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use crate::store;
+use crate::durable;
 use scherzo_supervisor::Record;
 
 /// How many entries are kept.
@@ -99,7 +99,7 @@ impl History {
 
     fn rewrite(&mut self) -> io::Result<()> {
         let text: String = self.entries.iter().map(print).collect();
-        store::replace_text(&self.file, &text)?;
+        durable::replace(&self.file, &text)?;
         self.torn = false;
         self.nr_lines = self.entries.len();
         Ok(())

@@ -21,6 +21,7 @@ pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod diagnose;
+mod durable;
 pub mod engine;
 #[cfg(test)]
 mod fuzz;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use scherzo_api::details::{Detail, Details};
@@ -12,6 +12,7 @@ use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use crate::durable;
 use crate::rcu::Rcu;
 use scherzo_supervisor::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
 
@@ -138,7 +139,7 @@ impl Store {
     /// Leaves the mark, and the count for next time.
     pub fn note_boot(&self, boot: Boot) -> io::Result<()> {
         replace(&self.boots_file, &Boots { nr_unclean: boot.nr_unclean, on_watch: false })?;
-        replace_text(&self.started_file, "")
+        durable::replace(&self.started_file, "")
     }
 
     /// Notes what a system that goes down now would say about the scheduler.
@@ -293,19 +294,7 @@ pub(crate) fn at(path: &Path, text: &str, byte: usize, problem: &str) -> String 
 }
 
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    replace_text(path, &toml::to_string(content).map_err(io::Error::other)?)
-}
-
-/// Replaces a file so that either the old or the new content survives whatever happens.
-pub(crate) fn replace_text(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let new = path.with_extension("new");
-    let mut file = fs::File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    durable::replace(path, &toml::to_string(content).map_err(io::Error::other)?)
 }
 
 #[cfg(test)]
