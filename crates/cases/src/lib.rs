@@ -137,24 +137,19 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
-/// Shares of the CPUs and frames of a game, in virtual time. `SECONDS` is how long a game lasts.
-const fn shares_and_frames<const SECONDS: u32>() -> [Case; 10] {
-    [
-        case("nice 0 and nice 10", shares::nice_levels),
-        case("nice 15 to 19", shares::least_nice_levels),
-        case("normal, batch and idle", shares::policies),
-        case("hogs beside short naps", shares::short_naps),
-        case("hogs beside many nappers", shares::many_nappers),
-        case("longest gap beside naps of 20 µs", shares::longest_gap),
-        case("frames beside hogs", frames::beside_hogs::<SECONDS>),
-        case("frames beside niced hogs", frames::beside_niced_hogs::<SECONDS>),
-        case("frames beside short naps", frames::beside_nappers::<SECONDS>),
-        case("nothing was ejected", basics::no_ejections),
-    ]
-}
-
-const SHARES_AND_FRAMES: &[Case] = &shares_and_frames::<{ frames::EVERYDAY }>();
-const LONG_SHARES_AND_FRAMES: &[Case] = &shares_and_frames::<{ frames::LONG }>();
+/// Shares of the CPUs and frames of a game, in virtual time.
+const SHARES_AND_FRAMES: &[Case] = &[
+    case("nice 0 and nice 10", shares::nice_levels),
+    case("nice 15 to 19", shares::least_nice_levels),
+    case("normal, batch and idle", shares::policies),
+    case("hogs beside short naps", shares::short_naps),
+    case("hogs beside many nappers", shares::many_nappers),
+    case("longest gap beside naps of 20 µs", shares::longest_gap),
+    case("frames beside hogs", frames::beside_hogs),
+    case("frames beside niced hogs", frames::beside_niced_hogs),
+    case("frames beside short naps", frames::beside_nappers),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 const KILLS: &[Case] =
     &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
@@ -201,7 +196,6 @@ pub fn plan(long: bool) -> Vec<Group> {
     let virtual_time = virtual_cpus(4);
     let living_machine = Machine { reboots: long, ..steady(2) };
     let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
-    let shares_and_frames = if long { LONG_SHARES_AND_FRAMES } else { SHARES_AND_FRAMES }.to_vec();
     if long {
         scheduling.extend_from_slice(LONG);
         living.extend_from_slice(LIVING_LONG);
@@ -217,13 +211,13 @@ pub fn plan(long: bool) -> Vec<Group> {
             name: "shares and frames, 6.18",
             role: Role::Lts,
             machine: virtual_time.clone(),
-            cases: shares_and_frames.clone(),
+            cases: SHARES_AND_FRAMES.to_vec(),
         },
         Group {
             name: "shares and frames, newest",
             role: Role::Newest,
             machine: virtual_time.clone(),
-            cases: shares_and_frames,
+            cases: SHARES_AND_FRAMES.to_vec(),
         },
         Group { name: "one CPU, newest", role: Role::Newest, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
         Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: two_cpus },
