@@ -309,12 +309,12 @@ static __always_inline void enqueue_contended(struct task_struct *p, struct task
 		return;
 	}
 	follow_wait(p, tctx);
+	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
+		return;
 	if (word.kernel_seat) {
 		wait_by_policy(p, tctx, page, word, enq_flags);
 		return;
 	}
-	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
-		return;
 	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
 		requeue(p, tctx, word, enq_flags);
 		return;
