@@ -10,7 +10,7 @@ use scherzo_api::{SchedulerProxy, Snapshot};
 use scherzo_i18n::{gettext, gettext_noop};
 use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use unicode_width::UnicodeWidthStr;
 use zbus::fdo::{DBusProxy, PropertiesProxy};
 
@@ -29,8 +29,9 @@ const SUSPEND: SignalKind = SignalKind::from_raw(rustix::process::Signal::TSTP.a
 const HEADING_EVERY: usize = 22;
 
 pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::new(FAILURE, error.to_string()))?;
-    let mut suspend = signal(SUSPEND).map_err(|error| Failure::new(FAILURE, error.to_string()))?;
+    // Registered once: what arrives while an answer is awaited is kept until the next turn of the loop.
+    let [mut interrupt, mut terminate, mut suspend] =
+        [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SUSPEND)?];
     let mut shown = client.snapshot().await?;
     let scheduler = client.scheduler().await?;
     let mut updates = scheduler.receive_stats_updated().await?;
@@ -75,10 +76,14 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
                 view.come_back();
                 view.tell_state(output, &shown);
             }
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         }
     }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::new(FAILURE, error.to_string()))
 }
 
 type Waits = HashMap<String, Histogram>;

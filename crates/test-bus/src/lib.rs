@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 /// The same that scenarios on desktops have.
@@ -53,6 +54,15 @@ impl PrivateBus {
     pub fn restart(&mut self) {
         self.end();
         self.process = spawn(self.directory.path(), &self.address);
+    }
+
+    /// Sends it a signal: stopped, it carries nothing until it is continued.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended by itself.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.process), signal).expect("the bus runs");
     }
 
     fn end(&mut self) {

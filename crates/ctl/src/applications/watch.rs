@@ -35,13 +35,15 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
     let slice = slice.unwrap_or_else(|| applications_of(rustix::process::getuid().as_raw()));
     let (seen, mut news) = mpsc::channel(16);
     let mut watcher = Watcher::new(client, places, slice, seen).await?;
+    // Registered once: what arrives while the watcher is busy is kept until the next turn of the loop.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| own_failure(&error))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| own_failure(&error))?;
     watcher.look();
     loop {
         tokio::select! {
             asked = watcher.ask() => asked?,
             _ = terminate.recv() => return Ok(()),
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
         }
         tokio::select! {
             changed = watcher.notices.changed() => {
@@ -54,7 +56,7 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
                 return Err(Failure::new(FAILURE, gettext("The bus is gone.")));
             },
             _ = terminate.recv() => return Ok(()),
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
         }
     }
 }

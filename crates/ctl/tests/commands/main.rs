@@ -10,8 +10,10 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use scherzo_daemon::engine::simulated::Tree;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader as AsyncBufReader};
 
 use support::{Bus, own_uid};
 
@@ -63,6 +65,36 @@ async fn monitor_prints_documents_until_interrupted() {
     let second: Value = serde_json::from_str(&lines[1]).unwrap();
     assert!(second["last_second"]["switches_per_s"].as_f64().unwrap() > 0.0);
     monitor.kill().await.unwrap();
+}
+
+/// A Ctrl-C that arrives while the service is asked for the waits ends it too.
+#[tokio::test]
+async fn monitor_ends_when_it_is_interrupted_while_it_waits_for_an_answer() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    let mut monitor = bus.command(&["monitor", "--json"]).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = AsyncBufReader::new(monitor.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        lines.next_line().await.unwrap().expect("it goes on until it is interrupted");
+    }
+    // The next statistics reach its socket, but the bus carries no answer to what it asks then.
+    send(&monitor, Signal::STOP);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    bus.0.signal(Signal::STOP);
+    send(&monitor, Signal::CONT);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    send(&monitor, Signal::INT);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    bus.0.signal(Signal::CONT);
+    let status = tokio::time::timeout(Duration::from_secs(10), monitor.wait()).await.expect("it ends at once");
+    assert!(status.unwrap().success());
+}
+
+fn send(child: &tokio::process::Child, signal: Signal) {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 #[tokio::test]
