@@ -25,7 +25,7 @@ For scripts:
   cd /var/lib/prometheus/node-exporter &&
     scherzoctl stats --format prometheus >scherzo.new && mv scherzo.new scherzo.prom
 
-Every JSON document is an object whose \"schema\" is 1; docs/json.md lists the fields.
+Every JSON document is an object whose \"schema\" is 2; docs/json.md lists the fields.
 
 Exit codes:
   0  done
@@ -38,6 +38,12 @@ Exit codes:
   7  the scheduler is not running
   8  loading the scheduler failed
   9  busy, try again
+ 10  the service is running but does not answer
+ 11  the scheduler fell back: the kernel's own runs
+
+Questions are given up after 2 seconds, changes after 25, unless a person is
+being asked for a password. With --json a failure is an object on standard
+error, whose \"error\" has \"id\", \"exit_code\" and \"text\".
 
 `run`, and `hold` with a command, end with the command's own code: 128 + n if
 signal n ended it, 126 and 127 if it could not be started.";
@@ -49,6 +55,10 @@ pub(crate) struct Options {
     /// Print JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    /// When to use colour; without this, in a terminal unless NO_COLOR is set
+    #[arg(long = "color", global = true, value_enum, value_name = "WHEN", default_value_t = Colour::Auto, hide_default_value = true)]
+    pub(crate) colour: Colour,
 
     /// Talk to a simulated service on the session bus, for developers: `scherzod --simulate`
     #[arg(long, global = true)]
@@ -62,6 +72,18 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Say what runs, and why
     Status,
+    /// Say by the exit code whether Scherzo's scheduler is loaded, and print the state
+    ///
+    /// 0: running, or degraded (loaded, but its user-space part does not answer). 9: starting, ask again. 7: turned off.
+    /// 11: it fell back, so the kernel's own scheduler runs. 6: another scheduler is loaded (foreign). 5: this kernel
+    /// cannot run it. 3: the service is not running. 10: the service does not answer.
+    ///
+    /// In a script: `if scherzoctl is-running --quiet; then …`
+    IsRunning {
+        /// Print nothing
+        #[arg(long, short)]
+        quiet: bool,
+    },
     /// Turn Scherzo on, now and after every start of the system
     Enable,
     /// Turn Scherzo off for good, and hand the machine back to the kernel's own scheduler
@@ -90,12 +112,16 @@ pub(crate) enum Command {
     },
     /// Run a command, and hold a mode while it runs
     ///
-    /// If the mode cannot be held, that is said and the command runs all the same. The exit code is the command's.
-    /// `hold` is for scripts that would rather fail.
+    /// The command starts within a second: if the mode cannot be held, or the service does not answer, that is said on
+    /// standard error and the command runs all the same. Nobody is asked for a password without --ask. The exit code is
+    /// the command's. `hold` is for scripts that would rather fail.
+    ///
+    /// SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command. What a terminal sends to
+    /// both, by Ctrl-C for instance, is not passed on once more.
     Run(RunOptions),
     /// Hold a mode until Ctrl-C, or while a command runs
     ///
-    /// Fails if the mode cannot be held. The newest hold decides, but low-power comes before all; a choice of mode by a
+    /// Fails if the mode cannot be held; may ask for a password. Signals are passed on to the command as by `run`. The newest hold decides, but low-power comes before all; a choice of mode by a
     /// person releases all holds.
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
@@ -185,6 +211,9 @@ pub(crate) struct RunOptions {
     /// Why, in a few words for people
     #[arg(long, short, default_value = "it is running")]
     pub(crate) reason: String,
+    /// Ask for a password if holding the mode needs one; the command starts meanwhile
+    #[arg(long)]
+    pub(crate) ask: bool,
     /// The command with its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -228,6 +257,14 @@ pub(crate) enum Format {
     Json,
     Openmetrics,
     Prometheus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// In a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,16 +1,21 @@
 //! The connection to the service.
 
+use std::pin::pin;
+
 use scherzo_api::names::BUS_NAME;
-use scherzo_api::{SchedulerProxy, Snapshot};
+use scherzo_api::{Error, SchedulerProxy, Snapshot};
 use scherzo_i18n::{fill, gettext};
+use tokio::time::timeout;
 use zbus::Connection;
 use zbus::connection::Builder;
 use zbus::fdo::DBusProxy;
 use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::CacheProperties;
 
-use crate::failure::{Failure, UNREACHABLE};
+use crate::failure::{Failure, Kind};
+use crate::patience;
 
+#[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) bus: Connection,
 }
@@ -18,13 +23,16 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn connect(session: bool) -> Result<Self, Failure> {
         let builder = if session { Builder::session() } else { Builder::system() };
-        let bus = builder.build().await.map_err(|error| {
+        let Ok(built) = timeout(patience::READ, builder.build()).await else {
+            return Err(Failure::new(Kind::NoAnswer, gettext("The message bus does not answer.")));
+        };
+        let bus = built.map_err(|error| {
             let sentence = if session {
                 gettext("The session bus is not reachable ({error}). Is D-Bus running?")
             } else {
                 gettext("The system bus is not reachable ({error}). Is D-Bus running?")
             };
-            Failure::new(UNREACHABLE, fill(&sentence, &[("error", &error)]))
+            Failure::new(Kind::Unreachable, fill(&sentence, &[("error", &error)]))
         })?;
         Ok(Self { bus })
     }
@@ -34,9 +42,12 @@ impl Client {
         Ok(SchedulerProxy::builder(&self.bus).cache_properties(CacheProperties::No).build().await?)
     }
 
-    /// Whether the service runs. Asking does not start it.
-    pub(crate) async fn is_served(&self) -> Result<bool, Failure> {
-        Ok(self.owner().await?.is_some())
+    /// The service if it runs already; else a failure that says so. Asking does not start it.
+    pub(crate) async fn running(&self) -> Result<SchedulerProxy<'static>, Failure> {
+        match self.owner().await? {
+            Some(owner) => self.scheduler_at(owner).await,
+            None => Err(Failure::unreachable()),
+        }
     }
 
     /// The connection that serves, if the service runs. Asking does not start it.
@@ -57,9 +68,35 @@ impl Client {
 
     /// The properties of a service that runs already.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, Failure> {
-        if !self.is_served().await? {
-            return Err(Failure::unreachable());
-        }
+        self.running().await?;
         Ok(Snapshot::read(&self.bus).await?)
+    }
+
+    /// Waits for a change. A service that answers questions meanwhile does not hang: it waits for a person who is asked
+    /// for a password, and that takes as long as it takes.
+    pub(crate) async fn change<T, Answer>(
+        &self,
+        change: impl FnOnce(SchedulerProxy<'static>) -> Answer,
+    ) -> Result<T, Failure>
+    where
+        Answer: Future<Output = Result<T, Error>>,
+    {
+        self.wait_for(async { Ok(change(self.scheduler().await?).await?) }).await
+    }
+
+    /// As [`Self::change`], for more than one call.
+    pub(crate) async fn wait_for<T>(&self, change: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let mut change = pin!(change);
+        loop {
+            if let Ok(answer) = timeout(patience::CHANGE.saturating_sub(patience::READ), &mut change).await {
+                return answer;
+            }
+            // The history comes from the service's main loop, properties do not.
+            let alive = patience::read(async { Ok(self.running().await?.get_history(1).await?) });
+            tokio::select! {
+                answer = &mut change => return answer,
+                alive = alive => drop(alive?),
+            }
+        }
     }
 }

@@ -8,12 +8,14 @@ use zbus::{OwnedVariant, Variant};
 
 use crate::cli::ConfigAction;
 use crate::client::Client;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
+use crate::patience;
 
 pub(crate) async fn run(client: &Client, output: &Output, action: Option<&ConfigAction>) -> Result<(), Failure> {
     if let Some(ConfigAction::Set { key, value }) = action {
-        client.scheduler().await?.configure(HashMap::from([(key.as_str(), parse(value))])).await?;
+        let settings = HashMap::from([(key.as_str(), parse(value))]);
+        client.change(|scheduler| async move { scheduler.configure(settings).await }).await?;
     }
     let settings = read(client).await?;
     match action {
@@ -24,10 +26,7 @@ pub(crate) async fn run(client: &Client, output: &Output, action: Option<&Config
 }
 
 async fn read(client: &Client) -> Result<BTreeMap<String, Value>, Failure> {
-    if !client.is_served().await? {
-        return Err(Failure::unreachable());
-    }
-    let settings = client.scheduler().await?.settings().await?;
+    let settings = patience::read(async { Ok(client.running().await?.settings().await?) }).await?;
     Ok(settings.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
 }
 
@@ -45,7 +44,7 @@ fn show_one(output: &Output, settings: &BTreeMap<String, Value>, key: &str) -> R
     let Some(value) = settings.get(key) else {
         let known: Vec<_> = settings.keys().map(String::as_str).collect();
         return Err(Failure::new(
-            USAGE,
+            Kind::Usage,
             fill(
                 &gettext("There is no setting \"{key}\". There are {known}."),
                 &[("key", &key), ("known", &known.join(", "))],

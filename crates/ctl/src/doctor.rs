@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::client::Client;
-use crate::failure::{FAILURE, Failure};
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
+use crate::patience;
 
 /// Stable name of the check, severity, sentence.
 type Line = (String, String, String);
@@ -29,15 +30,12 @@ pub(crate) async fn run(session: bool, output: &Output) -> Result<(), Failure> {
         }
     }
     let is_error = |(_, severity, _): &Line| severity == Severity::Error.name();
-    if findings.iter().any(is_error) { Err(Failure::told(FAILURE)) } else { Ok(()) }
+    if findings.iter().any(is_error) { Err(Failure::told(Kind::Failure)) } else { Ok(()) }
 }
 
 async fn ask(session: bool) -> Result<Vec<Line>, Failure> {
     let client = Client::connect(session).await?;
-    if !client.is_served().await? {
-        return Err(Failure::unreachable());
-    }
-    let findings = client.scheduler().await?.diagnose().await?;
+    let findings = patience::read(async { Ok(client.running().await?.diagnose().await?) }).await?;
     Ok(findings
         .into_iter()
         .map(|(id, severity, text, wire)| (id, severity, catalogue::finding_text(&text, &details::from_wire(&wire))))
@@ -45,7 +43,8 @@ async fn ask(session: bool) -> Result<Vec<Line>, Failure> {
 }
 
 fn look(problem: &Failure) -> Vec<Line> {
-    let service = Finding::new("service", Severity::Error, problem.sentence().unwrap_or_default());
+    let id = if problem.kind() == Kind::NoAnswer { "service-silent" } else { "service" };
+    let service = Finding::new(id, Severity::Error, problem.sentence());
     let findings = std::iter::once(service).chain(scherzo_host::diagnose(&Root::default()));
     findings
         .map(|finding| {

@@ -1,57 +1,138 @@
-//! One sentence on standard error, and a stable exit code.
+//! Why a command failed: one sentence or one JSON document on standard error, and a stable exit code.
 
 use std::process::ExitCode;
 
 use scherzo_api::Error;
 use scherzo_i18n::{gettext, known};
 use scherzo_rules::Problem;
+use serde_json::{Map, Value, json};
 
-use crate::output;
+use crate::output::{self, Output};
 
-pub(crate) const FAILURE: u8 = 1;
-pub(crate) const USAGE: u8 = 2;
-pub(crate) const UNREACHABLE: u8 = 3;
-const NOT_AUTHORIZED: u8 = 4;
-const NOT_SUPPORTED: u8 = 5;
-const CONFLICT: u8 = 6;
-const NOT_RUNNING: u8 = 7;
-const LOAD_FAILED: u8 = 8;
-const BUSY: u8 = 9;
+/// What kind of failure it is. Exit code and id are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Failure,
+    Usage,
+    /// Nobody offers the service.
+    Unreachable,
+    NotAuthorized,
+    NotSupported,
+    /// Another scheduler is loaded.
+    Conflict,
+    /// The scheduler is not loaded.
+    NotRunning,
+    LoadFailed,
+    Busy,
+    /// The service runs and does not answer.
+    NoAnswer,
+    /// The scheduler was ejected, or could not be loaded, and the kernel's own runs.
+    FellBack,
+    /// A command cannot be started; the code is that of shells, and so is the next one.
+    CannotRun,
+    NotFound,
+}
+
+impl Kind {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+            Self::NotAuthorized => 4,
+            Self::NotSupported => 5,
+            Self::Conflict => 6,
+            Self::NotRunning => 7,
+            Self::LoadFailed => 8,
+            Self::Busy => 9,
+            Self::NoAnswer => 10,
+            Self::FellBack => 11,
+            Self::CannotRun => 126,
+            Self::NotFound => 127,
+        }
+    }
+
+    pub(crate) const fn id(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::NotAuthorized => "not-authorized",
+            Self::NotSupported => "not-supported",
+            Self::Conflict => "conflict",
+            Self::NotRunning => "not-running",
+            Self::LoadFailed => "load-failed",
+            Self::Busy => "busy",
+            Self::NoAnswer => "no-answer",
+            Self::FellBack => "fell-back",
+            Self::CannotRun => "cannot-run",
+            Self::NotFound => "not-found",
+        }
+    }
+}
 
 /// Why the command did not do what it should.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    code: u8,
-    /// `None` if everything has been said.
-    sentence: Option<String>,
+    kind: Kind,
+    sentence: String,
+    /// The output has said it already.
+    is_told: bool,
 }
 
 impl Failure {
-    pub(crate) fn new(code: u8, sentence: impl Into<String>) -> Self {
-        Self { code, sentence: Some(sentence.into()) }
+    pub(crate) fn new(kind: Kind, sentence: impl Into<String>) -> Self {
+        Self { kind, sentence: sentence.into(), is_told: false }
     }
 
     /// The output has said it already.
-    pub(crate) fn told(code: u8) -> Self {
-        Self { code, sentence: None }
+    pub(crate) fn told(kind: Kind) -> Self {
+        Self { is_told: true, ..Self::new(kind, "") }
     }
 
     pub(crate) fn unreachable() -> Self {
         Self::new(
-            UNREACHABLE,
+            Kind::Unreachable,
             gettext("The Scherzo service is not running. Start it with `sudo systemctl start scherzod`."),
         )
     }
 
-    pub(crate) fn sentence(&self) -> Option<&str> {
-        self.sentence.as_deref()
+    pub(crate) fn no_answer() -> Self {
+        Self::new(
+            Kind::NoAnswer,
+            gettext(
+                "The Scherzo service is running but does not answer. `sudo systemctl restart scherzod` restarts it.",
+            ),
+        )
     }
 
-    pub(crate) fn report(self) -> ExitCode {
-        if let Some(sentence) = self.sentence {
-            output::remark(&sentence);
+    /// This failure, which the output has said already.
+    pub(crate) fn without_words(self) -> Self {
+        Self { is_told: true, ..self }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// What JSON documents call `error`.
+    pub(crate) fn document(&self) -> Value {
+        json!({"id": self.kind.id(), "exit_code": self.kind.code(), "text": self.sentence})
+    }
+
+    /// Says it, unless that has been done.
+    pub(crate) fn report(&self, output: &Output) -> ExitCode {
+        if self.is_told {
+        } else if output.json {
+            output::document_beside(Map::from_iter([("error".to_owned(), self.document())]));
+        } else {
+            output::remark(&self.sentence);
         }
-        ExitCode::from(self.code)
+        ExitCode::from(self.kind.code())
     }
 }
 
@@ -60,25 +141,25 @@ impl From<Error> for Failure {
         if error.is_unreachable() {
             return Self::unreachable();
         }
-        let code = match &error {
-            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => FAILURE,
-            Error::InvalidMode(_) | Error::InvalidArgs(_) | Error::InvalidSetting(_) => USAGE,
-            Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => NOT_AUTHORIZED,
-            Error::NotSupported(_) => NOT_SUPPORTED,
-            Error::Conflict(_) => CONFLICT,
-            Error::NotRunning(_) => NOT_RUNNING,
-            Error::LoadFailed(_) => LOAD_FAILED,
-            Error::Busy(_) => BUSY,
+        let kind = match &error {
+            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => Kind::Failure,
+            Error::InvalidMode(_) | Error::InvalidArgs(_) | Error::InvalidSetting(_) => Kind::Usage,
+            Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => Kind::NotAuthorized,
+            Error::NotSupported(_) => Kind::NotSupported,
+            Error::Conflict(_) => Kind::Conflict,
+            Error::NotRunning(_) => Kind::NotRunning,
+            Error::LoadFailed(_) => Kind::LoadFailed,
+            Error::Busy(_) => Kind::Busy,
         };
         // Those of the service's sentences that never vary are known to translators.
-        Self::new(code, known(&error.to_string()))
+        Self::new(kind, known(&error.to_string()))
     }
 }
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        let code = if matches!(problem, Problem::Usage(_)) { USAGE } else { FAILURE };
-        Self::new(code, problem.to_string())
+        let kind = if matches!(problem, Problem::Usage(_)) { Kind::Usage } else { Kind::Failure };
+        Self::new(kind, problem.to_string())
     }
 }
 
@@ -88,13 +169,20 @@ impl From<zbus::Error> for Failure {
     }
 }
 
+/// Of this program's own.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Kind::Failure, error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn codes_follow_the_errors() {
-        let code = |error: Error| Failure::from(error).code;
+        let code = |error: Error| Failure::from(error).kind.code();
         assert_eq!(code(Error::InvalidMode(String::new())), 2);
         assert_eq!(code(Error::AccessDenied(String::new())), 4);
         assert_eq!(code(Error::NotSupported(String::new())), 5);
@@ -106,5 +194,6 @@ mod tests {
     fn a_missing_service_has_its_own_code() {
         let missing = zbus::fdo::Error::ServiceUnknown("no".into());
         assert_eq!(Failure::from(zbus::Error::FDO(Box::new(missing))), Failure::unreachable());
+        assert_ne!(Failure::unreachable().kind.code(), Failure::no_answer().kind.code());
     }
 }

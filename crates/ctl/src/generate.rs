@@ -10,7 +10,7 @@ use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 
 use crate::cli::Options;
-use crate::failure::{FAILURE, Failure};
+use crate::failure::{Failure, Kind};
 
 /// For fish only values of options are generated.
 fn fish_positionals() -> String {
@@ -24,7 +24,7 @@ fn fish_positionals() -> String {
 pub(crate) fn write(directory: &Path) -> Result<(), Failure> {
     try_write(directory).map_err(|error| {
         Failure::new(
-            FAILURE,
+            Kind::Failure,
             fill(
                 &gettext("Cannot write into {directory}: {error}."),
                 &[("directory", &directory.display()), ("error", &error)],

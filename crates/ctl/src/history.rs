@@ -7,13 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{self, Output};
+use crate::patience;
 use crate::status;
 
 pub(crate) async fn show(client: &Client, output: &Output, nr_entries: u32) -> Result<(), Failure> {
-    if !client.is_served().await? {
-        return Err(Failure::unreachable());
-    }
-    let entries = client.scheduler().await?.get_history(nr_entries).await?;
+    let entries = patience::read(async { Ok(client.running().await?.get_history(nr_entries).await?) }).await?;
     let entries = entries.iter().map(|(time_s, event, wire)| (*time_s, event.as_str(), details::from_wire(wire)));
     if output.json {
         let entries: Vec<Value> = entries.map(|(time_s, event, details)| document(time_s, event, &details)).collect();

@@ -1,60 +1,107 @@
 //! `scherzoctl run` and `scherzoctl hold`: a mode for as long as something lasts.
-//!
-//! The service ties a hold to our connection, so it ends with this process, however that ends.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-use futures_util::StreamExt;
-use scherzo_api::names::BUS_NAME;
-use scherzo_api::{HoldReleasedStream, SchedulerProxy};
 use scherzo_i18n::{fill, gettext};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
-use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::cli::{HoldOptions, RunOptions};
 use crate::client::Client;
-use crate::failure::{FAILURE, Failure};
-use crate::output;
+use crate::failure::{Failure, Kind};
+use crate::held::{Held, Wanted};
+use crate::output::Output;
+use crate::patience;
+use crate::signals;
 
-/// What shells answer if a command cannot be started, or is not there.
-const CANNOT_RUN: u8 = 126;
-const NOT_FOUND: u8 = 127;
 /// What shells add to the number of the signal that ended a command.
 const SIGNALLED: i32 = 128;
 
-/// `scherzoctl run`: the command matters more than the hold.
-pub(crate) async fn run(session: bool, options: &RunOptions) -> Result<ExitCode, Failure> {
-    let held = async {
-        let client = Client::connect(session).await?;
-        Held::take(&client, &options.mode, &options.reason, &name_of(&options.command)).await
+/// What becomes of a hold while a command runs.
+enum News {
+    Granted,
+    Refused(Failure),
+    /// Someone chose a mode.
+    Released,
+}
+
+/// `scherzoctl run`: the command matters more than the hold, so it does not wait for a service that hangs.
+pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        mode: options.mode.clone(),
+        reason: options.reason.clone(),
+        application: name_of(&options.command),
+        may_ask: options.ask,
     };
-    let mut held = match held.await {
-        Ok(held) => Some(held),
-        Err(failure) => {
-            failure.report();
-            None
+    let (tell, mut news) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let taken = async { Held::take(&Client::connect(session).await?, wanted).await };
+        match taken.await {
+            Ok(held) => {
+                let _ = tell.send(News::Granted).await;
+                keep(held, tell).await;
+            }
+            Err(failure) => drop(tell.send(News::Refused(failure)).await),
         }
-    };
-    accompany(&mut held, &options.command).await
+    });
+    let first = timeout(patience::START, news.recv()).await;
+    let is_late = first.is_err();
+    match first {
+        Ok(Some(News::Refused(failure))) => {
+            not_held(&options.mode, &failure).report(output);
+        }
+        Ok(_) => {}
+        Err(_) if options.ask => output.note(&fill(
+            &gettext("The mode {mode} is not held yet. The command starts all the same."),
+            &[("mode", &options.mode)],
+        )),
+        Err(_) => {
+            not_held(&options.mode, &Failure::no_answer()).report(output);
+        }
+    }
+    accompany(output, &options.mode, news, is_late, &options.command).await
 }
 
 /// `scherzoctl hold`.
-pub(crate) async fn hold(client: &Client, options: &HoldOptions) -> Result<ExitCode, Failure> {
+pub(crate) async fn hold(client: &Client, output: &Output, options: &HoldOptions) -> Result<ExitCode, Failure> {
     let application = if options.command.is_empty() { "scherzoctl".to_owned() } else { name_of(&options.command) };
-    let mut held = Held::take(client, &options.mode, &options.reason, &application).await?;
+    let wanted = Wanted { mode: options.mode.clone(), reason: options.reason.clone(), application, may_ask: true };
+    let mut held = client.wait_for(Held::take(client, wanted)).await?;
     if !options.command.is_empty() {
-        return accompany(&mut Some(held), &options.command).await;
+        let (tell, news) = mpsc::channel(4);
+        tokio::spawn(keep(held, tell));
+        return accompany(output, &options.mode, news, false, &options.command).await;
     }
-    let mut terminate = signal(SignalKind::terminate()).map_err(own_failure)?;
+    let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        released = held.last() => released.map(|()| ExitCode::SUCCESS),
+        released = held.last() => released.map(|()| {
+            output.note(&released_sentence());
+            ExitCode::SUCCESS
+        }),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Keeps a hold until it is released or lost.
+async fn keep(mut held: Held, tell: mpsc::Sender<News>) {
+    let news = held.last().await.map_or_else(News::Refused, |()| News::Released);
+    let _ = tell.send(news).await;
+}
+
+/// The failure to hold a mode, with what follows from it.
+fn not_held(mode: &str, failure: &Failure) -> Failure {
+    let sentence = gettext("The mode {mode} is not held: {problem}");
+    Failure::new(failure.kind(), fill(&sentence, &[("mode", &mode), ("problem", &failure.sentence())]))
+}
+
+fn released_sentence() -> String {
+    gettext("The hold was released, because someone chose a mode.")
 }
 
 /// The command's file name, as people know it.
@@ -63,112 +110,46 @@ fn name_of(command: &[OsString]) -> String {
     name.to_string_lossy().chars().filter(|letter| !letter.is_control()).take(60).collect()
 }
 
-#[allow(clippy::needless_pass_by_value)] // As `map_err` passes it.
-fn own_failure(error: std::io::Error) -> Failure {
-    Failure::new(FAILURE, error.to_string())
-}
-
-/// Runs the command to its end.
-async fn accompany(held: &mut Option<Held>, command: &[OsString]) -> Result<ExitCode, Failure> {
+/// Runs the command to its end, and passes signals on to it. If the hold `is_late`, its arrival is worth a word.
+async fn accompany(
+    output: &Output,
+    mode: &str,
+    mut news: mpsc::Receiver<News>,
+    mut is_late: bool,
+    command: &[OsString],
+) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::SUCCESS) };
-    // Ctrl-C reaches the command as well, which may have its own idea of it.
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(own_failure)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(own_failure)?;
-    let mut child = match tokio::process::Command::new(program).args(arguments).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
-            return Err(Failure::new(
-                code,
-                fill(&gettext("Cannot run {program}: {error}."), &[("program", &program.display()), ("error", &error)]),
-            ));
-        }
-    };
+    let mut arrived = signals::listen()?;
+    let mut child = start(program, arguments)?;
     loop {
         tokio::select! {
-            status = child.wait() => return status.map(code_of).map_err(own_failure),
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => ask_to_end(&child),
-            outcome = lasting(held) => {
-                if let Err(failure) = outcome {
-                    failure.report();
+            status = child.wait() => return Ok(code_of(status?)),
+            Some(signal) = arrived.recv() => signals::pass_on(signal, child.id()),
+            Some(news) = news.recv() => match news {
+                News::Granted if std::mem::take(&mut is_late) => {
+                    output.note(&fill(&gettext("The mode {mode} is held now."), &[("mode", &mode)]));
                 }
-                *held = None;
-            }
+                News::Granted => {}
+                News::Refused(failure) => {
+                    not_held(mode, &failure).report(output);
+                }
+                News::Released => output.note(&released_sentence()),
+            },
         }
     }
 }
 
-/// The end of the hold; without one there is none.
-async fn lasting(held: &mut Option<Held>) -> Result<(), Failure> {
-    match held {
-        Some(held) => held.last().await,
-        None => std::future::pending().await,
-    }
-}
-
-fn ask_to_end(child: &Child) {
-    let pid = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
-    if let Some(pid) = pid {
-        // It may have ended this moment.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
+fn start(program: &OsString, arguments: &[OsString]) -> Result<Child, Failure> {
+    tokio::process::Command::new(program).args(arguments).spawn().map_err(|error| {
+        let kind = if error.kind() == std::io::ErrorKind::NotFound { Kind::NotFound } else { Kind::CannotRun };
+        let sentence = gettext("Cannot run {program}: {error}.");
+        Failure::new(kind, fill(&sentence, &[("program", &program.display()), ("error", &error)]))
+    })
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| SIGNALLED + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
-}
-
-/// A hold, renewed when the service restarts.
-struct Held {
-    scheduler: SchedulerProxy<'static>,
-    asked: [String; 3],
-    released: HoldReleasedStream,
-    owners: NameOwnerChangedStream,
-    /// The service that had granted it has ended.
-    lost: bool,
-}
-
-impl Held {
-    async fn take(client: &Client, mode: &str, reason: &str, application: &str) -> Result<Self, Failure> {
-        let scheduler = client.scheduler().await?;
-        let released = scheduler.receive_hold_released().await?;
-        let dbus = DBusProxy::new(&client.bus).await?;
-        let owners = dbus.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
-        let asked = [mode, reason, application].map(str::to_owned);
-        let held = Self { scheduler, asked, released, owners, lost: false };
-        held.renew().await?;
-        Ok(held)
-    }
-
-    async fn renew(&self) -> Result<(), Failure> {
-        let [mode, reason, application] = &self.asked;
-        self.scheduler.hold_mode(mode, reason, application).await?;
-        Ok(())
-    }
-
-    /// Waits until someone else ends the hold.
-    async fn last(&mut self) -> Result<(), Failure> {
-        loop {
-            tokio::select! {
-                Some(_) = self.released.next() => {
-                    output::remark(&gettext("The hold was released, because someone chose a mode."));
-                    return Ok(());
-                }
-                Some(owner) = self.owners.next() => {
-                    let arguments = owner.args()?;
-                    // The first call may have started the service; then there is nothing to renew.
-                    self.lost |= arguments.old_owner().is_some();
-                    if self.lost && arguments.new_owner().is_some() {
-                        self.renew().await?;
-                        self.lost = false;
-                    }
-                }
-                else => return Err(Failure::new(FAILURE, gettext("The bus is gone."))),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,15 @@ mod config;
 mod doctor;
 mod failure;
 mod generate;
+mod held;
 mod history;
 mod hold;
 mod monitor;
 mod openmetrics;
 mod output;
+mod patience;
 mod screen;
+mod signals;
 mod stats;
 mod status;
 
@@ -20,45 +23,49 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Command, Options, Switch};
+use cli::{Colour, Command, Options, Switch};
 use client::Client;
-use failure::Failure;
+use failure::{Failure, Kind};
 use output::Output;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return misused(&error),
+    };
     if !options.json {
         scherzo_i18n::init();
     }
+    let output = Output::new(options.json, options.colour);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::new(failure::FAILURE, error.to_string()).report(),
+        Err(error) => return Failure::from(error).report(&output),
     };
-    match runtime.block_on(run(&options)) {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    runtime.block_on(run(&options, &output)).unwrap_or_else(|failure| failure.report(&output))
 }
 
-async fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let output = Output::new(options.json);
-    if let Command::Run(options_of_run) = &options.command {
-        return hold::run(options.session, options_of_run).await;
+/// Says what is wrong with the arguments, or prints the help that was asked for.
+fn misused(error: &clap::Error) -> ExitCode {
+    let is_json = std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
+    if !(is_json && error.use_stderr()) {
+        error.exit();
     }
-    if let Command::Generate { directory } = &options.command {
-        return generate::write(directory).map(|()| ExitCode::SUCCESS);
+    let text = error.to_string();
+    let sentence = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    Failure::new(Kind::Usage, sentence).report(&Output::new(true, Colour::Never))
+}
+
+async fn run(options: &Options, output: &Output) -> Result<ExitCode, Failure> {
+    match &options.command {
+        Command::Run(run) => return hold::run(options.session, output, run).await,
+        Command::Hold(hold) => return hold::hold(&Client::connect(options.session).await?, output, hold).await,
+        Command::Generate { directory } => generate::write(directory)?,
+        Command::Doctor => doctor::run(options.session, output).await?,
+        Command::IsRunning { quiet } => status::is_running(options.session, output, *quiet).await?,
+        Command::Applications { action } => applications::run(options.session, output, action.as_ref()).await?,
+        command => talk(&Client::connect(options.session).await?, output, command).await?,
     }
-    if let Command::Doctor = &options.command {
-        return doctor::run(options.session, &output).await.map(|()| ExitCode::SUCCESS);
-    }
-    if let Command::Applications { action } = &options.command {
-        return applications::run(options.session, &output, action.as_ref()).await.map(|()| ExitCode::SUCCESS);
-    }
-    let client = Client::connect(options.session).await?;
-    if let Command::Hold(hold) = &options.command {
-        return hold::hold(&client, hold).await;
-    }
-    talk(&client, &output, &options.command).await.map(|()| ExitCode::SUCCESS)
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
@@ -68,24 +75,19 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
         | Command::Hold(_)
         | Command::Applications { .. }
         | Command::Doctor
+        | Command::IsRunning { .. }
         | Command::Generate { .. } => Ok(()),
         Command::Status => status::show(client, output).await,
-        Command::Enable => {
-            client.scheduler().await?.set_enabled(true).await?;
-            status::confirm(client, output).await
-        }
-        Command::Disable => {
-            client.scheduler().await?.set_enabled(false).await?;
-            status::confirm(client, output).await
-        }
+        Command::Enable => enable(client, output, true).await,
+        Command::Disable => enable(client, output, false).await,
         Command::Mode { mode: None } => status::show_mode(client, output).await,
         Command::Mode { mode: Some(mode) } => {
-            client.scheduler().await?.set_mode(mode).await?;
+            client.change(|scheduler| async move { scheduler.set_mode(mode).await }).await?;
             status::confirm(client, output).await
         }
         Command::Preemption { preemption: None } => status::show_preemption(client, output).await,
         Command::Preemption { preemption: Some(switch) } => {
-            client.scheduler().await?.set_preemption(*switch == Switch::On).await?;
+            client.change(|scheduler| async move { scheduler.set_preemption(*switch == Switch::On).await }).await?;
             status::confirm(client, output).await
         }
         Command::Stats { format } => stats::show(client, output, *format).await,
@@ -93,4 +95,9 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
         Command::History { entries } => history::show(client, output, *entries).await,
         Command::Monitor => monitor::run(client, output).await,
     }
+}
+
+async fn enable(client: &Client, output: &Output, enabled: bool) -> Result<(), Failure> {
+    client.change(|scheduler| async move { scheduler.set_enabled(enabled).await }).await?;
+    status::confirm(client, output).await
 }

@@ -6,17 +6,18 @@ use futures_util::StreamExt;
 use scherzo_api::histogram::Histogram;
 use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
 use scherzo_api::stats::Stats;
-use scherzo_api::{SchedulerProxy, Snapshot};
+use scherzo_api::{SchedulerProxy, Snapshot, StatsUpdatedStream};
 use scherzo_i18n::{gettext, gettext_noop};
 use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use unicode_width::UnicodeWidthStr;
-use zbus::fdo::{DBusProxy, PropertiesProxy};
+use zbus::fdo::{DBusProxy, NameOwnerChangedStream, PropertiesChangedStream, PropertiesProxy};
 
 use crate::client::Client;
-use crate::failure::{FAILURE, Failure};
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output, left, right};
+use crate::patience;
 use crate::screen::{Screen, picture};
 use crate::stats::{micros, numbers};
 use crate::status;
@@ -32,25 +33,20 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     // Registered once: what arrives while an answer is awaited is kept until the next turn of the loop.
     let [mut interrupt, mut terminate, mut suspend] =
         [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SUSPEND)?];
-    let mut shown = client.snapshot().await?;
-    let scheduler = client.scheduler().await?;
-    let mut updates = scheduler.receive_stats_updated().await?;
-    let properties = PropertiesProxy::builder(&client.bus).destination(BUS_NAME).path(OBJECT_PATH).build().await?;
-    let mut changes = properties.receive_properties_changed().await?;
-    let mut owners = DBusProxy::new(&client.bus).await?.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
-    scheduler.subscribe().await?;
+    let Followed { mut shown, scheduler, mut updates, mut changes, mut owners } =
+        patience::read(Followed::open(client)).await?;
     let mut view = View::open(output);
     view.tell_state(output, &shown);
     loop {
         tokio::select! {
             Some(update) = updates.next() => {
                 let stats = Stats::from_wire(update.args()?.stats());
-                let waits = histograms(&scheduler).await;
+                let waits = patience::read(histograms(&scheduler)).await.unwrap_or_default();
                 view.update(&shown, stats, waits);
             }
             Some(_) = changes.next() => {
                 // If there is nobody to ask, that is about to be told.
-                let Ok(now) = Snapshot::read(&client.bus).await else { continue };
+                let Ok(now) = patience::read(client.snapshot()).await else { continue };
                 if now.state != shown.state {
                     view.forget();
                     view.tell_state(output, &now);
@@ -58,13 +54,12 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
                 shown = now;
             }
             owner = owners.next() => {
-                let Some(owner) = owner else { return Err(Failure::new(FAILURE, gettext("The bus is gone."))) };
+                let Some(owner) = owner else { return Err(Failure::new(Kind::Failure, gettext("The bus is gone."))) };
                 view.forget();
                 if owner.args()?.new_owner().is_none() {
                     view.tell_end();
                 } else {
-                    scheduler.subscribe().await?;
-                    shown = client.snapshot().await?;
+                    shown = patience::read(subscribe(client, &scheduler)).await?;
                     view.tell_state(output, &shown);
                 }
             }
@@ -72,7 +67,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
             _ = suspend.recv() => {
                 view.leave();
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
-                    .map_err(|error| Failure::new(FAILURE, error.to_string()))?;
+                    .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
                 view.come_back();
                 view.tell_state(output, &shown);
             }
@@ -83,15 +78,44 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::new(FAILURE, error.to_string()))
+    Ok(signal(kind)?)
 }
 
 type Waits = HashMap<String, Histogram>;
 
 /// What was waited since loading; nothing if the scheduler has just ended.
-async fn histograms(scheduler: &SchedulerProxy<'_>) -> Waits {
+async fn histograms(scheduler: &SchedulerProxy<'_>) -> Result<Waits, Failure> {
     let wire = scheduler.get_wait_histogram().await.unwrap_or_default();
-    wire.into_iter().map(|(class, counts)| (class, Histogram::from_slice(&counts))).collect()
+    Ok(wire.into_iter().map(|(class, counts)| (class, Histogram::from_slice(&counts))).collect())
+}
+
+/// What the service sends, and what it was like when that began.
+struct Followed {
+    shown: Snapshot,
+    scheduler: SchedulerProxy<'static>,
+    updates: StatsUpdatedStream,
+    changes: PropertiesChangedStream,
+    owners: NameOwnerChangedStream,
+}
+
+impl Followed {
+    async fn open(client: &Client) -> Result<Self, Failure> {
+        // Not started by asking: without a service there is nothing to show.
+        client.running().await?;
+        let scheduler = client.scheduler().await?;
+        let updates = scheduler.receive_stats_updated().await?;
+        let properties = PropertiesProxy::builder(&client.bus).destination(BUS_NAME).path(OBJECT_PATH).build().await?;
+        let changes = properties.receive_properties_changed().await?;
+        let registry = DBusProxy::new(&client.bus).await?;
+        let owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+        let shown = subscribe(client, &scheduler).await?;
+        Ok(Self { shown, scheduler, updates, changes, owners })
+    }
+}
+
+async fn subscribe(client: &Client, scheduler: &SchedulerProxy<'_>) -> Result<Snapshot, Failure> {
+    scheduler.subscribe().await?;
+    client.snapshot().await
 }
 
 /// How it is shown.

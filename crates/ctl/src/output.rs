@@ -7,7 +7,7 @@ use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
-use crate::failure::FAILURE;
+use crate::cli::Colour;
 
 /// Version of every JSON document; grows when a field changes its meaning, not when one is added.
 const SCHEMA: u64 = 2;
@@ -20,11 +20,25 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, colour: Colour) -> Self {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
         let can_redraw = !json && !is_dumb && io::stdout().is_terminal();
-        Self { json, can_redraw, colour: can_redraw && !unwanted }
+        let colour = match colour {
+            Colour::Auto => can_redraw && !unwanted,
+            Colour::Always => !json,
+            Colour::Never => false,
+        };
+        Self { json, can_redraw, colour }
+    }
+
+    /// Says what is no failure beside the output.
+    pub(crate) fn note(&self, text: &str) {
+        if self.json {
+            document_beside(Map::from_iter([("note".to_owned(), text.into())]));
+        } else {
+            remark(text);
+        }
     }
 
     /// Gives the part of a sentence that stands between `*` the colour of how well things are; the words say it too.
@@ -75,7 +89,7 @@ fn end_without_reader(printed: io::Result<()>) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
             remark(&fill(&gettext("Cannot print: {error}."), &[("error", &error)]));
-            std::process::exit(FAILURE.into());
+            std::process::exit(1);
         }
     }
 }
@@ -86,9 +100,18 @@ pub(crate) fn remark(text: &str) {
 }
 
 /// Prints a document on one line.
-pub(crate) fn document(mut fields: Map<String, Value>) {
+pub(crate) fn document(fields: Map<String, Value>) {
+    line(&with_schema(fields).to_string());
+}
+
+/// As [`document`], beside the output: what is printed there may be a command's, or half a document.
+pub(crate) fn document_beside(fields: Map<String, Value>) {
+    let _ = writeln!(io::stderr(), "{}", with_schema(fields));
+}
+
+fn with_schema(mut fields: Map<String, Value>) -> Value {
     fields.insert("schema".to_owned(), SCHEMA.into());
-    line(&Value::Object(fields).to_string());
+    fields.into()
 }
 
 #[cfg(test)]

@@ -14,14 +14,15 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::openmetrics::{self, Dialect};
 use crate::output::{self, Output, left, right};
+use crate::patience;
 
 pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Result<(), Failure> {
-    if !client.is_served().await? {
-        return Err(Failure::unreachable());
-    }
-    let scheduler = client.scheduler().await?;
-    let stats = Stats::from_wire(&scheduler.get_stats().await?);
-    let histograms = scheduler.get_wait_histogram().await?;
+    let answers = async {
+        let scheduler = client.running().await?;
+        Ok((scheduler.get_stats().await?, scheduler.get_wait_histogram().await?))
+    };
+    let (stats, histograms) = patience::read(answers).await?;
+    let stats = Stats::from_wire(&stats);
     let dialect = match format {
         Format::Openmetrics => Some(Dialect::OpenMetrics),
         Format::Prometheus => Some(Dialect::Prometheus),

@@ -10,37 +10,73 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::client::Client;
-use crate::failure::{Failure, UNREACHABLE};
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
+use crate::patience;
 
 /// Labels of the rows below the headline are at least this wide.
 const NR_LABEL_COLUMNS: usize = 8;
 
 /// `scherzoctl status`.
 pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure> {
-    if !client.is_served().await? {
-        if output.json {
-            output::document(document(None));
-        } else {
-            output::line(&gettext("The Scherzo service is not running, so Scherzo schedules nothing."));
-            output::line(&gettext("`scherzoctl enable` starts it and turns Scherzo on."));
-        }
-        return Err(Failure::told(UNREACHABLE));
-    }
-    let snapshot = client.snapshot().await?;
+    let snapshot = match patience::read(client.snapshot()).await {
+        Ok(snapshot) => snapshot,
+        Err(failure) => return Err(tell_absence(failure, output)),
+    };
     if output.json {
-        output::document(document(Some(&snapshot)));
+        output::document(document(&snapshot));
     } else {
         output::line(&prose(&snapshot, |state, sentence| output.mark(state, sentence)));
     }
     Ok(())
 }
 
+/// Without an answer, that is the status.
+fn tell_absence(failure: Failure, output: &Output) -> Failure {
+    if output.json {
+        let fields = [("reachable".to_owned(), false.into()), ("error".to_owned(), failure.document())];
+        output::document(Map::from_iter(fields));
+    } else if failure.kind() == Kind::Unreachable {
+        output::line(&gettext("The Scherzo service is not running, so Scherzo schedules nothing."));
+        output::line(&gettext("`scherzoctl enable` starts it and turns Scherzo on."));
+    } else {
+        return failure;
+    }
+    failure.without_words()
+}
+
+/// `scherzoctl is-running`.
+pub(crate) async fn is_running(session: bool, output: &Output, is_quiet: bool) -> Result<(), Failure> {
+    let answer = async { patience::read(Client::connect(session).await?.snapshot()).await };
+    let snapshot = answer.await.map_err(|failure| if is_quiet { failure.without_words() } else { failure })?;
+    let verdict = running_code(snapshot.known_state());
+    if output.json {
+        let fields = [("state", json!(snapshot.state)), ("running", json!(verdict.is_ok()))];
+        output::document(fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect());
+    } else if !is_quiet {
+        output::line(&snapshot.state);
+    }
+    verdict.map_err(Failure::told)
+}
+
+/// Whether Scherzo's scheduler is loaded; if not, what the exit code says. A degraded one still is.
+fn running_code(state: Option<State>) -> Result<(), Kind> {
+    match state {
+        Some(State::Running | State::Degraded) => Ok(()),
+        Some(State::Starting) => Err(Kind::Busy),
+        Some(State::Stopped) => Err(Kind::NotRunning),
+        Some(State::Fallback) => Err(Kind::FellBack),
+        Some(State::Unsupported) => Err(Kind::NotSupported),
+        Some(State::Foreign) => Err(Kind::Conflict),
+        None => Err(Kind::Failure),
+    }
+}
+
 /// After a change: one line with the outcome.
 pub(crate) async fn confirm(client: &Client, output: &Output) -> Result<(), Failure> {
-    let snapshot = client.snapshot().await?;
+    let snapshot = patience::read(client.snapshot()).await?;
     if output.json {
-        output::document(document(Some(&snapshot)));
+        output::document(document(&snapshot));
     } else {
         output::line(&headline(&snapshot, |_, sentence| sentence.replace('*', "")));
     }
@@ -49,7 +85,7 @@ pub(crate) async fn confirm(client: &Client, output: &Output) -> Result<(), Fail
 
 /// `scherzoctl mode`.
 pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Failure> {
-    let Snapshot { mode, requested_mode, .. } = client.snapshot().await?;
+    let Snapshot { mode, requested_mode, .. } = patience::read(client.snapshot()).await?;
     if output.json {
         let fields = [("mode".to_owned(), json!(mode)), ("requested_mode".to_owned(), json!(requested_mode))];
         output::document(Map::from_iter(fields));
@@ -63,7 +99,7 @@ pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Fa
 
 /// `scherzoctl preemption`.
 pub(crate) async fn show_preemption(client: &Client, output: &Output) -> Result<(), Failure> {
-    let preemption = client.snapshot().await?.preemption;
+    let preemption = patience::read(client.snapshot()).await?.preemption;
     if output.json {
         output::document(Map::from_iter([("preemption".to_owned(), json!(preemption))]));
     } else {
@@ -132,8 +168,7 @@ fn held(hold: &Details) -> (String, String) {
     (gettext("Held:"), fill(&gettext("{mode} by {application}, hold {cookie}"), &arguments))
 }
 
-fn document(snapshot: Option<&Snapshot>) -> Map<String, Value> {
-    let Some(now) = snapshot else { return Map::from_iter([("reachable".to_owned(), false.into())]) };
+fn document(now: &Snapshot) -> Map<String, Value> {
     let fields = json!({
         "reachable": true,
         "enabled": now.enabled,
@@ -212,9 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn documents_say_whether_the_service_runs() {
-        assert_eq!(document(None)["reachable"], false);
-        let now = snapshot(State::Stopped, Reason::Disabled);
-        assert_eq!(document(Some(&now))["reason_text"], "Scherzo is turned off.");
+    fn documents_have_the_reason_as_a_sentence() {
+        assert_eq!(document(&snapshot(State::Stopped, Reason::Disabled))["reason_text"], "Scherzo is turned off.");
+    }
+
+    #[test]
+    fn every_state_but_two_has_an_exit_code_of_its_own() {
+        let codes = State::ALL.iter().map(|state| running_code(Some(*state)).map_or_else(Kind::code, |()| 0));
+        let distinct: std::collections::BTreeSet<_> = codes.collect();
+        assert_eq!(distinct.len(), State::ALL.len() - 1, "degraded is running");
     }
 }

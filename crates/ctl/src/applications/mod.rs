@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::ApplicationsAction;
 use crate::client::Client;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 
 pub(crate) async fn run(session: bool, output: &Output, action: Option<&ApplicationsAction>) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ fn parse(mode: &str) -> Result<RequestedMode, Failure> {
     mode.parse().map_err(|_| {
         let known = Mode::ALL.map(Mode::name).join(", ");
         let sentence = gettext("There is no mode \"{mode}\". Choose one of {known}, or auto for no rule.");
-        Failure::new(USAGE, fill(&sentence, &[("mode", &mode), ("known", &known)]))
+        Failure::new(Kind::Usage, fill(&sentence, &[("mode", &mode), ("known", &known)]))
     })
 }
 

@@ -20,7 +20,7 @@ use super::cgroups::{Notices, applications_of, executables};
 use super::running::{Running, Step};
 use super::unit;
 use crate::client::Client;
-use crate::failure::{FAILURE, Failure};
+use crate::failure::{Failure, Kind};
 use crate::output;
 use scherzo_rules::Places;
 
@@ -53,7 +53,7 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
             Some((unit, executable)) = news.recv() => watcher.seen_in(unit, executable),
             Some(signal) = watcher.released.next() => watcher.taken(*signal.args()?.cookie()),
             owner = watcher.owners.next() => if owner.is_none() {
-                return Err(Failure::new(FAILURE, gettext("The bus is gone.")));
+                return Err(Failure::new(Kind::Failure, gettext("The bus is gone.")));
             },
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
@@ -91,7 +91,7 @@ impl<'a> Watcher<'a> {
         notices.units(&slice).map_err(|error| {
             let sentence =
                 gettext("This session is not run by systemd ({slice}: {error}), so no application can be recognised.");
-            Failure::new(FAILURE, fill(&sentence, &[("slice", &slice.display()), ("error", &error)]))
+            Failure::new(Kind::Failure, fill(&sentence, &[("slice", &slice.display()), ("error", &error)]))
         })?;
         places.prepare();
         let (granter, running, units, complaints) = Default::default();
@@ -192,5 +192,5 @@ async fn look_into(unit: PathBuf, seen: mpsc::Sender<Seen>) {
 }
 
 fn own_failure(error: &std::io::Error) -> Failure {
-    Failure::new(FAILURE, fill(&gettext("Cannot watch this session: {error}."), &[("error", error)]))
+    Failure::new(Kind::Failure, fill(&gettext("Cannot watch this session: {error}."), &[("error", error)]))
 }

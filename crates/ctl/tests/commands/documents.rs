@@ -86,6 +86,9 @@ async fn every_field_is_documented_and_no_other() {
     held.kill().await.unwrap();
     let chosen = bus.ctl(&["--json", "mode", "fifo"]).await.json();
     check("status", &[absent, off, on, holds, chosen, bus.ctl(&["--json", "preemption", "off"]).await.json()]);
+    check("is-running", &[bus.ctl(&["--json", "is-running"]).await.json()]);
+    let failure = bus.ctl(&["--json", "config", "get", "speed"]).await;
+    check("Failures", &[serde_json::from_str(&failure.complaint).unwrap()]);
     check("mode", &[bus.ctl(&["--json", "mode"]).await.json()]);
     check("preemption", &[bus.ctl(&["--json", "preemption"]).await.json()]);
     check("config", &[bus.ctl(&["--json", "config"]).await.json()]);

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod documents;
+mod hung;
+mod signals;
 mod support;
 
 use std::io::{BufRead, BufReader};
@@ -15,7 +17,7 @@ use scherzo_daemon::engine::simulated::Tree;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader as AsyncBufReader};
 
-use support::{Bus, own_uid};
+use support::{Bus, Said, own_uid};
 
 #[tokio::test]
 async fn a_session_as_a_person_types_it() {
@@ -182,6 +184,69 @@ async fn refusals_have_their_codes() {
     Tree::at(bus.root()).load("lavd").unwrap();
     bus.ctl(&["enable"]).await.refused(6, "lavd");
     assert!(bus.ctl(&["status"]).await.plainly().contains("Another scheduler is loaded: the scheduler lavd"));
+}
+
+#[tokio::test]
+async fn failures_are_documents_for_programs() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let failure = |said: &Said| (said.code, said.error()["id"].as_str().unwrap().to_owned(), said.text.clone());
+    let absent = bus.ctl(&["--json", "stats"]).await;
+    assert_eq!(failure(&absent), (3, "unreachable".to_owned(), String::new()));
+    assert_eq!((&absent.error()["exit_code"], absent.error()["text"].is_string()), (&3.into(), true));
+    bus.serve(own_uid()).await;
+    assert_eq!(failure(&bus.ctl(&["mode", "turbo", "--json"]).await).1, "usage");
+    assert_eq!(failure(&bus.ctl(&["--json", "preemption", "perhaps"]).await).1, "usage");
+    assert_eq!(failure(&bus.ctl(&["--json", "stats"]).await).1, "not-running");
+    assert_eq!(bus.ctl(&["--json", "run", "-m", "fifo", "/does/not/exist"]).await.error()["id"], "not-found");
+    assert!(bus.ctl(&["--json", "--help"]).await.plainly().contains("Usage"), "help is no failure");
+}
+
+#[tokio::test]
+async fn scripts_ask_whether_it_runs() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let is_running = async || {
+        let quiet = bus.ctl(&["is-running", "--quiet"]).await;
+        assert_eq!((quiet.text.as_str(), quiet.complaint.as_str()), ("", ""));
+        let said = bus.ctl(&["is-running"]).await;
+        assert_eq!(quiet.code, said.code);
+        (said.code, said.text)
+    };
+    assert_eq!(is_running().await, (3, String::new()));
+    bus.serve(own_uid()).await;
+    assert_eq!(is_running().await, (7, "stopped\n".to_owned()));
+    bus.ctl(&["enable"]).await.plainly();
+    assert_eq!(is_running().await, (0, "running\n".to_owned()));
+    assert_eq!(bus.ctl(&["--json", "is-running"]).await.json()["running"], true);
+    bus.ctl(&["disable"]).await.plainly();
+    Tree::at(bus.root()).load("lavd").unwrap();
+    bus.ctl(&["enable"]).await.refused(6, "lavd");
+    assert_eq!(is_running().await, (6, "foreign\n".to_owned()));
+}
+
+#[tokio::test]
+async fn colour_is_a_choice() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    bus.ctl(&["enable"]).await.plainly();
+    assert!(bus.ctl(&["--color=always", "status"]).await.plainly().contains("\u{1b}[32mrunning\u{1b}[0m"));
+    for plain in ["--color=auto", "--color=never"] {
+        assert!(!bus.ctl(&["status", plain]).await.plainly().contains('\u{1b}'), "{plain}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_a_password_by_run() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    bus.serve(own_uid()).await;
+    let seen = bus.calls("HoldMode").await;
+    bus.ctl(&["run", "-m", "fifo", "--", "true"]).await;
+    bus.ctl(&["run", "--ask", "-m", "fifo", "--", "true"]).await;
+    bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "--", "true"]).await;
+    assert_eq!(seen.may_prompt(3).await, [false, true, true]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use scherzo_daemon::authorize::Polkit;
 use scherzo_daemon::cli::serve;
 use scherzo_daemon::engine::simulated::{self, Simulated, Tree};
@@ -42,6 +43,16 @@ impl Bus {
         command
     }
 
+    /// Listens to the calls of a member by everybody.
+    pub async fn calls(&self, member: &str) -> Calls {
+        let monitor = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
+        let overheard = zbus::MessageStream::from(&monitor);
+        let rule = format!("type='method_call',member='{member}'");
+        let rules = [rule.as_str().try_into().unwrap()];
+        zbus::fdo::MonitoringProxy::new(&monitor).await.unwrap().become_monitor(&rules, 0).await.unwrap();
+        Calls { member: member.to_owned(), overheard }
+    }
+
     /// Waits for a mode and its reason.
     pub async fn is_in(&self, mode: &str, reason: &str) {
         for _ in 0..200 {
@@ -55,12 +66,27 @@ impl Bus {
     }
 
     pub async fn ctl(&self, arguments: &[&str]) -> Said {
-        let output = self.command(arguments).output().await.unwrap();
-        Said {
-            code: output.status.code().unwrap(),
-            text: String::from_utf8(output.stdout).unwrap(),
-            complaint: String::from_utf8(output.stderr).unwrap(),
+        Said::of(&self.command(arguments).output().await.unwrap())
+    }
+}
+
+/// Calls that cross the bus.
+pub struct Calls {
+    member: String,
+    overheard: zbus::MessageStream,
+}
+
+impl Calls {
+    /// Of the next calls, whether a person may be asked for a password.
+    pub async fn may_prompt(mut self, nr_calls: usize) -> Vec<bool> {
+        let mut calls = Vec::new();
+        while calls.len() < nr_calls {
+            let message = self.overheard.next().await.unwrap().unwrap();
+            if message.header().member().is_some_and(|member| member.as_str() == self.member) {
+                calls.push(message.primary_header().flags().contains(zbus::message::Flags::ALLOW_INTERACTIVE_AUTH));
+            }
         }
+        calls
     }
 }
 
@@ -73,6 +99,21 @@ pub struct Said {
 }
 
 impl Said {
+    pub fn of(output: &std::process::Output) -> Self {
+        Self {
+            code: output.status.code().unwrap(),
+            text: String::from_utf8(output.stdout.clone()).unwrap(),
+            complaint: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    /// The failure as `--json` tells it.
+    pub fn error(&self) -> Value {
+        let document: Value = serde_json::from_str(&self.complaint).unwrap();
+        assert_eq!(document["schema"], 2);
+        document["error"].clone()
+    }
+
     /// Success without complaint.
     pub fn plainly(self) -> String {
         assert!(self.code == 0 && self.complaint.is_empty(), "{self:?}");

@@ -1,0 +1,75 @@
+//! A hold of a mode, for as long as this process lives.
+//!
+//! The service ties a hold to our connection, so it ends with this process, however that ends.
+
+use futures_util::StreamExt;
+use scherzo_api::names::BUS_NAME;
+use scherzo_api::{HoldReleasedStream, SchedulerProxy};
+use scherzo_i18n::gettext;
+use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
+
+use crate::client::Client;
+use crate::failure::{Failure, Kind};
+
+/// What is asked of the service.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) mode: String,
+    pub(crate) reason: String,
+    pub(crate) application: String,
+    /// A person may be asked for a password.
+    pub(crate) may_ask: bool,
+}
+
+/// A hold, renewed when the service restarts.
+pub(crate) struct Held {
+    scheduler: SchedulerProxy<'static>,
+    wanted: Wanted,
+    released: HoldReleasedStream,
+    owners: NameOwnerChangedStream,
+    /// The service that had granted it has ended.
+    lost: bool,
+}
+
+impl Held {
+    /// Answers when the service has granted it.
+    pub(crate) async fn take(client: &Client, wanted: Wanted) -> Result<Self, Failure> {
+        let scheduler = client.scheduler().await?;
+        let released = scheduler.receive_hold_released().await?;
+        let dbus = DBusProxy::new(&client.bus).await?;
+        let owners = dbus.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+        let held = Self { scheduler, wanted, released, owners, lost: false };
+        held.renew().await?;
+        Ok(held)
+    }
+
+    async fn renew(&self) -> Result<(), Failure> {
+        let Wanted { mode, reason, application, may_ask } = &self.wanted;
+        if *may_ask {
+            self.scheduler.hold_mode(mode, reason, application).await?;
+        } else {
+            self.scheduler.hold_mode_quietly(mode, reason, application).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until someone releases the hold by choosing a mode. To be waited for until it answers: what has been
+    /// heard of a restart is lost otherwise.
+    pub(crate) async fn last(&mut self) -> Result<(), Failure> {
+        loop {
+            tokio::select! {
+                Some(_) = self.released.next() => return Ok(()),
+                Some(owner) = self.owners.next() => {
+                    let arguments = owner.args()?;
+                    // The first call may have started the service; then there is nothing to renew.
+                    self.lost |= arguments.old_owner().is_some();
+                    if self.lost && arguments.new_owner().is_some() {
+                        self.renew().await?;
+                        self.lost = false;
+                    }
+                }
+                else => return Err(Failure::new(Kind::Failure, gettext("The bus is gone."))),
+            }
+        }
+    }
+}
