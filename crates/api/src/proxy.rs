@@ -45,6 +45,10 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn configure(&self, settings: HashMap<&str, zbus::Variant<'_>>) -> Result<(), Error>;
 
+    /// Takes back what `configure` has changed: all or, with an error, none.
+    #[zbus(allow_interactive_auth)]
+    fn reset_settings(&self, keys: &[&str]) -> Result<(), Error>;
+
     /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
     fn get_history(&self, nr_entries: u32) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error>;
 

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use scherzo_api::types::RequestedMode;
+use scherzo_model::settings::{self, SettingFacts};
+
+use crate::times;
 
 /// Lines of at most 80 columns: clap wraps longer ones where the terminal ends, each for itself.
 const EXAMPLES: &str = "\
@@ -138,7 +141,7 @@ pub(crate) enum Command {
     },
     /// Show all settings, or change one
     ///
-    /// The scherzo.toml that comes with the program explains each. What files in /etc/scherzo say cannot be changed here.
+    /// `get KEY` prints one, `set KEY VALUE` changes it for good, `unset KEY` returns to its default. The scherzo.toml that comes with the program explains each. What files in /etc/scherzo say cannot be changed here.
     Config {
         #[command(subcommand)]
         action: Option<ConfigAction>,
@@ -155,11 +158,9 @@ pub(crate) enum Command {
     /// Look for what is wrong, and say what to do; works without the service, too
     Doctor,
     /// Print what has happened, the newest last
-    History {
-        /// How many entries; 0 for all that are kept
-        #[arg(default_value_t = 20)]
-        entries: u32,
-    },
+    ///
+    /// Times are local. The service keeps the newest entries, also across restarts.
+    History(HistoryOptions),
     /// Show what happens, second by second, until Ctrl-C: a picture in a terminal, else a line per second
     Monitor,
 }
@@ -169,14 +170,23 @@ pub(crate) enum ConfigAction {
     /// Print the value of a setting
     Get {
         /// Its name, as `scherzoctl config` lists it
+        #[arg(value_parser = SettingKey, hide_possible_values = true)]
         key: String,
     },
     /// Change a setting; partial, per_node_idle, watchdog_s and policy load the scheduler anew
     Set {
         /// Its name, as `scherzoctl config` lists it
+        #[arg(value_parser = SettingKey, hide_possible_values = true)]
         key: String,
         /// Its new value
+        #[arg(allow_negative_numbers = true)]
         value: String,
+    },
+    /// Take back what `set` has changed: the default counts again, also that of a later version
+    Unset {
+        /// Names, as `scherzoctl config` lists them
+        #[arg(required = true, value_parser = SettingKey, hide_possible_values = true)]
+        keys: Vec<String>,
     },
 }
 
@@ -201,6 +211,21 @@ pub(crate) enum ApplicationsAction {
         #[arg(long, hide = true)]
         slice: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryOptions {
+    /// How many entries, the newest; 0 for all that are kept. Without it 20, or with --since all
+    pub(crate) entries: Option<u32>,
+    /// Leave out what was before: "2026-03-01 17:05", "17:05", today, yesterday, 30min, 2h, 3d, @SECONDS since 1970
+    #[arg(long, value_name = "TIME", value_parser = times::parse, allow_hyphen_values = true)]
+    pub(crate) since: Option<u64>,
+    /// Go on with what happens from now on, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print times in UTC
+    #[arg(long)]
+    pub(crate) utc: bool,
 }
 
 #[derive(Debug, Args)]
@@ -248,6 +273,22 @@ impl TypedValueParser for ModeName {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let offered = RequestedMode::ALL.into_iter().filter(|mode| self.or_auto || *mode != RequestedMode::Auto);
         Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
+    }
+}
+
+/// Any text; a newer service may have more settings.
+#[derive(Clone, Copy)]
+struct SettingKey;
+
+impl TypedValueParser for SettingKey {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, key: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, key)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(settings::all().map(|setting: &SettingFacts| PossibleValue::new(setting.key))))
     }
 }
 

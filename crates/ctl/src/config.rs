@@ -17,12 +17,25 @@ pub(crate) async fn run(client: &Client, output: &Output, action: Option<&Config
         let settings = HashMap::from([(key.as_str(), parse(value))]);
         client.change(|scheduler| async move { scheduler.configure(settings).await }).await?;
     }
+    if let Some(ConfigAction::Unset { keys }) = action {
+        unset(client, keys).await?;
+    }
     let settings = read(client).await?;
     match action {
         None => show(output, &settings),
+        Some(ConfigAction::Unset { keys }) => {
+            for key in keys {
+                show_one(output, &settings, key)?;
+            }
+        }
         Some(ConfigAction::Get { key } | ConfigAction::Set { key, .. }) => show_one(output, &settings, key)?,
     }
     Ok(())
+}
+
+async fn unset(client: &Client, keys: &[String]) -> Result<(), Failure> {
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    client.change(|scheduler| async move { scheduler.reset_settings(&keys).await }).await
 }
 
 async fn read(client: &Client) -> Result<BTreeMap<String, Value>, Failure> {

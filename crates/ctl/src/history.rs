@@ -1,67 +1,172 @@
 //! `scherzoctl history`.
 
+use std::time::Duration;
+
+use futures_util::StreamExt;
 use scherzo_api::catalogue;
 use scherzo_api::details::{self, Details};
+use scherzo_api::names::{BUS_NAME, OBJECT_PATH};
+use scherzo_i18n::gettext;
 use serde_json::{Map, Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use zbus::fdo::{DBusProxy, PropertiesProxy};
 
+use crate::cli::HistoryOptions;
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
 use crate::status;
+use crate::times;
 
-pub(crate) async fn show(client: &Client, output: &Output, nr_entries: u32) -> Result<(), Failure> {
-    let entries = patience::read(async { Ok(client.running().await?.get_history(nr_entries).await?) }).await?;
-    let entries = entries.iter().map(|(time_s, event, wire)| (*time_s, event.as_str(), details::from_wire(wire)));
-    if output.json {
-        let entries: Vec<Value> = entries.map(|(time_s, event, details)| document(time_s, event, &details)).collect();
-        output::document(Map::from_iter([("history".to_owned(), json!(entries))]));
-    } else {
-        for (time_s, event, details) in entries {
-            output::line(&format!("{}  {}", utc(time_s), text(event, &details)));
+/// As many as fit a screen.
+const NR_ENTRIES: u32 = 20;
+/// What happens together is read together.
+const SETTLE: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    /// Seconds since 1970.
+    time_s: u64,
+    event: String,
+    details: Details,
+}
+
+impl Entry {
+    /// An event of a newer service shows as its id.
+    fn text(&self) -> String {
+        let known = self.event.parse();
+        known.map_or_else(|_| format!("{}.", self.event), |event| catalogue::event_text(event, &self.details))
+    }
+
+    fn document(&self) -> Value {
+        let details = status::arguments(&self.details);
+        json!({"time": self.time_s, "event": self.event, "details": details, "text": self.text()})
+    }
+}
+
+pub(crate) async fn show(client: &Client, output: &Output, options: &HistoryOptions) -> Result<(), Failure> {
+    let followed = if options.follow { Some(Changes::listen(client).await?) } else { None };
+    let all = read(client).await?;
+    let recent: Vec<_> = all.iter().filter(|entry| options.since.is_none_or(|since| entry.time_s >= since)).collect();
+    // What was asked for by time is not cut short.
+    let nr_wanted = options.entries.unwrap_or(if options.since.is_some() { 0 } else { NR_ENTRIES });
+    let nr_left_out = if nr_wanted == 0 { 0 } else { recent.len().saturating_sub(nr_wanted as usize) };
+    print(output, options, &recent[nr_left_out..]);
+    match followed {
+        Some(changes) => follow(client, output, options, changes, all).await,
+        None => Ok(()),
+    }
+}
+
+/// Prints what is added, until a signal ends it.
+async fn follow(
+    client: &Client,
+    output: &Output,
+    options: &HistoryOptions,
+    mut changes: Changes,
+    mut known: Vec<Entry>,
+) -> Result<(), Failure> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    loop {
+        tokio::select! {
+            news = changes.next() => news?,
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+        }
+        match read(client).await {
+            Ok(now) => {
+                let added = added(&known, &now);
+                if !added.is_empty() {
+                    print(output, options, &added.iter().collect::<Vec<_>>());
+                }
+                known = now;
+            }
+            // It may return, and its history with it.
+            Err(failure) if failure.kind() == Kind::Unreachable => {
+                output.note(&gettext("The service has ended; waiting for it to return."));
+            }
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(())
 }
 
-/// An event of a newer service shows as its id.
-fn text(event: &str, details: &Details) -> String {
-    event.parse().map_or_else(|_| format!("{event}."), |known| catalogue::event_text(known, details))
+/// What tells that there may be new entries: each goes with a change of a property, or with another service.
+struct Changes {
+    properties: zbus::fdo::PropertiesChangedStream,
+    owners: zbus::fdo::NameOwnerChangedStream,
 }
 
-fn document(time_s: u64, event: &str, details: &Details) -> Value {
-    json!({"time": time_s, "event": event, "details": status::arguments(details), "text": text(event, details)})
+impl Changes {
+    async fn listen(client: &Client) -> Result<Self, Failure> {
+        let listen = async {
+            // A proxy that remembered properties would start the service by asking for them.
+            let properties = PropertiesProxy::builder(&client.bus).destination(BUS_NAME).path(OBJECT_PATH);
+            let properties = properties.build().await?.receive_properties_changed().await?;
+            let registry = DBusProxy::new(&client.bus).await?;
+            let owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
+            Ok(Self { properties, owners })
+        };
+        patience::read(listen).await
+    }
+
+    async fn next(&mut self) -> Result<(), Failure> {
+        let is_open = tokio::select! {
+            change = self.properties.next() => change.is_some(),
+            owner = self.owners.next() => owner.is_some(),
+        };
+        tokio::time::sleep(SETTLE).await;
+        if is_open { Ok(()) } else { Err(Failure::new(Kind::Failure, gettext("The bus is gone."))) }
+    }
 }
 
-/// `2026-03-01 17:05:09 UTC`, by the days-from-civil algorithm run backwards.
-fn utc(time_s: u64) -> String {
-    let (days, second) = (time_s / 86_400, time_s % 86_400);
-    // Years begin in March here, so that the leap day is the last; day 0 is 0000-03-01.
-    let day = days + 719_468;
-    let (era, day_of_era) = (day / 146_097, day % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+/// Everything that is kept, the oldest first.
+async fn read(client: &Client) -> Result<Vec<Entry>, Failure> {
+    let entries = patience::read(async { Ok(client.running().await?.get_history(0).await?) }).await?;
+    let entry = |(time_s, event, wire)| Entry { time_s, event, details: details::from_wire(&wire) };
+    Ok(entries.into_iter().map(entry).collect())
+}
+
+/// The end of `now` that was not there before. Entries leave one by one, wherever there is no room for them any more,
+/// and stay in order.
+fn added<'a>(before: &[Entry], now: &'a [Entry]) -> &'a [Entry] {
+    let mut before = before.iter();
+    let nr_known = now.iter().take_while(|entry| before.any(|known| known == *entry)).count();
+    &now[nr_known..]
+}
+
+fn print(output: &Output, options: &HistoryOptions, entries: &[&Entry]) {
+    if output.json {
+        let entries: Vec<Value> = entries.iter().map(|entry| entry.document()).collect();
+        output::document(Map::from_iter([("history".to_owned(), json!(entries))]));
+        return;
+    }
+    for entry in entries {
+        output::line(&format!("{}  {}", times::text(entry.time_s, options.utc), entry.text()));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_are_dates() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_772_384_709), "2026-03-01 17:05:09 UTC");
+    fn entry(time_s: u64, event: &str) -> Entry {
+        Entry { time_s, event: event.into(), details: Details::new() }
     }
 
     #[test]
     fn newer_events_show_as_they_are() {
-        assert_eq!(text("moved", &Details::new()), "moved.");
+        assert_eq!(entry(0, "moved").text(), "moved.");
+    }
+
+    #[test]
+    fn what_was_added_is_at_the_end() {
+        let all = [entry(1, "loaded"), entry(2, "mode"), entry(2, "mode"), entry(3, "unloaded"), entry(3, "loaded")];
+        assert_eq!(added(&all[..2], &all), &all[2..], "an equal one counts");
+        assert_eq!(added(&all[..3], &all[1..]), &all[3..], "the oldest has left");
+        let without_second = [all[0].clone(), all[3].clone(), all[4].clone()];
+        assert_eq!(added(&all[..4], &without_second), &all[4..], "one in the middle has left");
+        assert_eq!(added(&all, &all), &[]);
+        assert_eq!(added(&[], &all), &all);
     }
 }

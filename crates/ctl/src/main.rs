@@ -18,6 +18,7 @@ mod screen;
 mod signals;
 mod stats;
 mod status;
+mod times;
 
 use std::process::ExitCode;
 
@@ -92,7 +93,7 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
         }
         Command::Stats { format } => stats::show(client, output, *format).await,
         Command::Config { action } => config::run(client, output, action.as_ref()).await,
-        Command::History { entries } => history::show(client, output, *entries).await,
+        Command::History(options) => history::show(client, output, options).await,
         Command::Monitor => monitor::run(client, output).await,
     }
 }

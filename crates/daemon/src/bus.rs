@@ -108,6 +108,11 @@ pub(crate) fn error_of(refusal: Refusal) -> Error {
     }
 }
 
+/// The polkit action for changing these settings.
+fn right_to_change(mut settings: impl Iterator<Item = &'static Setting>) -> &'static str {
+    if settings.all(Setting::is_automation) { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE }
+}
+
 pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
     let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &settings::from_variant(value));
     let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
@@ -214,12 +219,26 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         let changes = check_changes(&settings)?;
-        let automation = changes.iter().all(|(setting, _)| setting.is_automation());
-        let action = if automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE };
-        self.authorizer.check(bus, &call, action).await?;
+        self.authorizer.check(bus, &call, right_to_change(changes.iter().map(|(setting, _)| *setting))).await?;
         let caller = caller(bus, &call).await?;
         let (reply, answer) = oneshot::channel();
         self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn reset_settings(
+        &self,
+        keys: Vec<String>,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let found =
+            keys.iter().map(|key| settings::find(key).map_err(|text| Error::InvalidSetting(format!("{text}."))));
+        let settings = found.collect::<Result<Vec<_>, _>>()?;
+        self.authorizer.check(bus, &call, right_to_change(settings.iter().copied())).await?;
+        let caller = caller(bus, &call).await?;
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(Input::ResetSettings { caller, settings, reply }).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 

@@ -55,13 +55,32 @@ impl Config {
     pub fn change(&mut self, root: &Root, changes: &[(&'static Setting, Value)]) -> Result<(), Error> {
         let mut new = self.clone();
         for (setting, value) in changes {
-            if let Some(file) = self.fixed.get(setting.key) {
-                let file = file.display();
-                return Err(Error::InvalidSetting(format!("{} is set in {file}. Change it there.", setting.key)));
-            }
+            self.refuse_if_fixed(setting)?;
             setting.set(&mut new.settings, *value);
             new.own.insert(setting.key, *value);
         }
+        self.take_over(root, new)
+    }
+
+    /// Takes back what was set over D-Bus: all of it or, with an error, nothing.
+    pub fn reset(&mut self, root: &Root, settings: &[&'static Setting]) -> Result<(), Error> {
+        let mut new = self.clone();
+        for setting in settings {
+            self.refuse_if_fixed(setting)?;
+            setting.set(&mut new.settings, setting.get(Settings::default()));
+            new.own.remove(setting.key);
+        }
+        self.take_over(root, new)
+    }
+
+    fn refuse_if_fixed(&self, setting: &Setting) -> Result<(), Error> {
+        let Some(file) = self.fixed.get(setting.key) else { return Ok(()) };
+        let file = file.display();
+        Err(Error::InvalidSetting(format!("{} is set in {file}. Change it there.", setting.key)))
+    }
+
+    /// Stores what is valid, which counts from now on.
+    fn take_over(&mut self, root: &Root, new: Self) -> Result<(), Error> {
         new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
         new.write_own(root)
             .map_err(|error| Error::InvalidSetting(format!("The settings cannot be stored: {error}.")))?;

@@ -67,6 +67,15 @@ pub enum Input {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// A client takes back what clients have changed.
+    ResetSettings {
+        /// Who.
+        caller: Caller,
+        /// What.
+        settings: Vec<&'static Setting>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     /// Configuration files may have changed.
     Reload,
     /// A person has logged in.
@@ -232,11 +241,11 @@ impl<E: Engine> Shell<E> {
             Input::KernelChanged => self.read_kernel().await,
             Input::Configure { caller, changes, reply } => {
                 let changed = self.config.change(&self.root, &changes);
-                if changed.is_ok() {
-                    self.apply_settings(Some(caller)).await;
-                }
-                // A client that has left does not mind.
-                let _ = reply.send(changed);
+                self.settle_change(changed, caller, reply).await;
+            }
+            Input::ResetSettings { caller, settings, reply } => {
+                let changed = self.config.reset(&self.root, &settings);
+                self.settle_change(changed, caller, reply).await;
             }
             Input::Reload => {
                 info!("reading the configuration again");
@@ -251,6 +260,20 @@ impl<E: Engine> Shell<E> {
             }
             Input::Shutdown => self.happen(Event::Shutdown).await,
         }
+    }
+
+    /// Applies what a client has changed, if that was possible, and answers.
+    async fn settle_change(
+        &mut self,
+        changed: Result<(), Error>,
+        caller: Caller,
+        reply: oneshot::Sender<Result<(), Error>>,
+    ) {
+        if changed.is_ok() {
+            self.apply_settings(Some(caller)).await;
+        }
+        // A client that has left does not mind.
+        let _ = reply.send(changed);
     }
 
     async fn apply_settings(&mut self, by: Option<Caller>) {

@@ -3,7 +3,9 @@
 // A test may end where something else than expected comes.
 #![allow(clippy::unwrap_used)]
 
+mod completions;
 mod documents;
+mod history;
 mod hung;
 mod signals;
 mod support;
@@ -126,6 +128,11 @@ async fn settings_are_shown_and_changed() {
     assert_eq!(bus.ctl(&["config", "set", "battery_mode", "fifo"]).await.plainly(), "fifo\n");
     assert_eq!(bus.ctl(&["config", "get", "battery_mode"]).await.plainly(), "fifo\n");
     assert_eq!(bus.ctl(&["config", "--json"]).await.json()["settings"]["follow_holds"], true);
+    bus.ctl(&["config", "set", "starvation_ms", "50"]).await.plainly();
+    assert_eq!(bus.ctl(&["config", "unset", "battery_mode", "starvation_ms"]).await.plainly(), "low-power\n100\n");
+    let stored = std::fs::read_to_string(bus.0.directory().join("var/lib/scherzo/settings.toml")).unwrap();
+    assert!(!stored.contains("battery_mode") && !stored.contains("starvation_ms"), "{stored}");
+    bus.ctl(&["config", "unset", "speed"]).await.refused(2, "there is no setting");
     bus.ctl(&["config", "set", "base_slice_us", "1"]).await.refused(2, "allowed is 250 to 20000");
     bus.ctl(&["config", "get", "speed"]).await.refused(2, "starvation_ms");
 }

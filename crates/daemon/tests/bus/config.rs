@@ -43,6 +43,34 @@ async fn settings_change_what_happens_and_survive() {
 }
 
 #[tokio::test]
+async fn what_was_changed_is_taken_back() {
+    let stage = Stage::new();
+    write(&stage, "etc/scherzo/scherzo.toml", "battery_mode = \"fifo\"\n");
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let default = setting(&client, "base_slice_us").await;
+    let changes = HashMap::from([("base_slice_us", Variant::from(4_000u32)), ("default_mode", "fifo".into())]);
+    client.scheduler.configure(changes).await.unwrap();
+    for (keys, part) in
+        [(["base_slice_us", "speed"], "there is no setting"), (["base_slice_us", "battery_mode"], "etc")]
+    {
+        let refused = client.scheduler.reset_settings(&keys).await.unwrap_err();
+        assert!(matches!(&refused, Error::InvalidSetting(text) if text.contains(part)), "{refused}");
+    }
+    assert_eq!(setting(&client, "base_slice_us").await, Variant::from(4_000u32), "all or none");
+
+    client.scheduler.reset_settings(&["base_slice_us"]).await.unwrap();
+    assert_eq!(setting(&client, "base_slice_us").await, default);
+    let stored = read(stage.file("var/lib/scherzo/settings.toml"));
+    assert!(stored.contains("default_mode") && !stored.contains("base_slice_us"), "{stored}");
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let _daemon = stage.serve(&[]).await;
+    assert_eq!(setting(&client, "base_slice_us").await, default);
+    assert_eq!(setting(&client, "default_mode").await, Variant::from("fifo"));
+}
+
+#[tokio::test]
 async fn refusals_name_what_is_wrong_and_change_nothing() {
     let stage = Stage::new();
     write(&stage, "etc/scherzo/scherzo.toml", "battery_mode = \"fifo\"\nspeed = 9\n");
