@@ -45,6 +45,9 @@ pub enum Error {
     /// The caller may do it after authenticating, which needs a call that allows interaction.
     #[zbus(name = "freedesktop.DBus.Error.InteractiveAuthorizationRequired")]
     InteractiveAuthorizationRequired(String),
+    /// Nobody has answered in time, see [`crate::patience`].
+    #[zbus(name = "freedesktop.DBus.Error.TimedOut")]
+    NoAnswer(String),
 }
 
 impl std::fmt::Display for Error {

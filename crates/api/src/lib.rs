@@ -6,6 +6,7 @@
 //! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
 //! - [`SchedulerProxy`]: the typed proxy; [`Snapshot`]: all properties at one moment;
 //! - [`client`]: what a program that shows the service knows of it, kept current;
+//! - [`patience`]: how long an answer is waited for;
 //! - [`autostart`]: whether the tray starts at login;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
@@ -17,6 +18,7 @@ pub mod details;
 mod error;
 pub mod histogram;
 pub mod names;
+pub mod patience;
 mod proxy;
 mod snapshot;
 pub mod stats;

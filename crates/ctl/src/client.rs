@@ -1,9 +1,7 @@
 //! The connection to the service.
 
-use std::pin::pin;
-
 use scherzo_api::names::BUS_NAME;
-use scherzo_api::{Error, SchedulerProxy, Snapshot};
+use scherzo_api::{Error, SchedulerProxy, Snapshot, patience};
 use scherzo_i18n::{fill, gettext};
 use tokio::time::timeout;
 use zbus::Connection;
@@ -13,7 +11,6 @@ use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::CacheProperties;
 
 use crate::failure::{Failure, Kind};
-use crate::patience;
 
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -72,8 +69,7 @@ impl Client {
         Ok(Snapshot::read(&self.bus).await?)
     }
 
-    /// Waits for a change. A service that answers questions meanwhile does not hang: it waits for a person who is asked
-    /// for a password, and that takes as long as it takes.
+    /// Waits for a change, see [`patience::change`].
     pub(crate) async fn change<T, Answer>(
         &self,
         change: impl FnOnce(SchedulerProxy<'static>) -> Answer,
@@ -81,22 +77,6 @@ impl Client {
     where
         Answer: Future<Output = Result<T, Error>>,
     {
-        self.wait_for(async { Ok(change(self.scheduler().await?).await?) }).await
-    }
-
-    /// As [`Self::change`], for more than one call.
-    pub(crate) async fn wait_for<T>(&self, change: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let mut change = pin!(change);
-        loop {
-            if let Ok(answer) = timeout(patience::CHANGE.saturating_sub(patience::READ), &mut change).await {
-                return answer;
-            }
-            // The history comes from the service's main loop, properties do not.
-            let alive = patience::read(async { Ok(self.running().await?.get_history(1).await?) });
-            tokio::select! {
-                answer = &mut change => return answer,
-                alive = alive => drop(alive?),
-            }
-        }
+        patience::change(&self.bus, async { Ok(change(self.scheduler().await?).await?) }).await
     }
 }

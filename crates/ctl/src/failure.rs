@@ -150,6 +150,7 @@ impl From<Error> for Failure {
             Error::NotRunning(_) => Kind::NotRunning,
             Error::LoadFailed(_) => Kind::LoadFailed,
             Error::Busy(_) => Kind::Busy,
+            Error::NoAnswer(_) => return Self::no_answer(),
         };
         // Those of the service's sentences that never vary are known to translators.
         Self::new(kind, known(&error.to_string()))

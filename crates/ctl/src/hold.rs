@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 
+use scherzo_api::patience;
 use scherzo_i18n::{fill, gettext};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,11 +18,13 @@ use crate::client::Client;
 use crate::failure::{Failure, Kind};
 use crate::held::{Held, Wanted};
 use crate::output::Output;
-use crate::patience;
 use crate::signals;
 
 /// What shells add to the number of the signal that ended a command.
 const SIGNALLED: i32 = 128;
+
+/// A command starts after this time at the latest, whether or not its mode is held by then.
+const START: Duration = Duration::from_millis(700);
 
 /// What becomes of a hold while a command runs.
 enum News {
@@ -49,7 +53,7 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
             Err(failure) => drop(tell.send(News::Refused(failure)).await),
         }
     });
-    let first = timeout(patience::START, news.recv()).await;
+    let first = timeout(START, news.recv()).await;
     let is_late = first.is_err();
     match first {
         Ok(Some(News::Refused(failure))) => {
@@ -71,7 +75,7 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
 pub(crate) async fn hold(client: &Client, output: &Output, options: &HoldOptions) -> Result<ExitCode, Failure> {
     let application = if options.command.is_empty() { "scherzoctl".to_owned() } else { name_of(&options.command) };
     let wanted = Wanted { mode: options.mode.clone(), reason: options.reason.clone(), application, may_ask: true };
-    let mut held = client.wait_for(Held::take(client, wanted)).await?;
+    let mut held = patience::change(&client.bus, Held::take(client, wanted)).await?;
     if !options.command.is_empty() {
         let (tell, news) = mpsc::channel(4);
         tokio::spawn(keep(held, tell));

@@ -169,8 +169,11 @@ pub fn refusal(problem: &Error) -> Notice {
         known(&problem.to_string())
     };
     // What is late may be done still.
-    let title =
-        if matches!(problem, Error::Busy(_)) { gettext("Not Done Yet") } else { gettext("Nothing Was Changed") };
+    let title = if matches!(problem, Error::Busy(_) | Error::NoAnswer(_)) {
+        gettext("Not Done Yet")
+    } else {
+        gettext("Nothing Was Changed")
+    };
     Notice { title, text }
 }
 

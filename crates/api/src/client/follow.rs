@@ -16,14 +16,13 @@ use super::{Bus, ClientState, Entry, Event, Exit, Link, Reading, Watched};
 use crate::details;
 use crate::histogram::Waits;
 use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use crate::patience::{self, READ};
 use crate::stats::Stats;
 use crate::{Error, SchedulerProxy, Snapshot};
 
 /// Wait before the bus is tried again, at first and at most.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_AT_MOST: Duration = Duration::from_secs(30);
-/// Reading never takes long; calls of people may, since they may be asked for a password.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait before a service that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -86,7 +85,8 @@ impl<F: FnMut(&ClientState)> Follower<F> {
             Bus::Session => Builder::session(),
             Bus::Address(address) => Builder::address(address.as_str()),
         };
-        builder.build().await
+        let silent = || zbus::Error::Failure("the bus does not answer".to_owned());
+        timeout(READ, builder.build()).await.unwrap_or_else(|_| Err(silent()))
     }
 
     /// Until the bus is lost.
@@ -96,7 +96,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         let mut owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
         let mut installed = registry.inner().receive_signal("ActivatableServicesChanged").await?;
         loop {
-            if let Some(owner) = owner(&registry).await? {
+            if let Some(owner) = patience::read(owner(&registry)).await? {
                 self.follow_service(bus, &owner, &mut owners).await?;
             } else {
                 let names = registry.list_activatable_names().await.map_err(zbus::Error::from)?;
@@ -166,8 +166,8 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         let wanted = *self.wanted.borrow_and_update();
         // What fails here fails with the service, and is done again when that has returned.
         match (served.nr_statistics, wanted.nr_statistics) {
-            (0, 1..) => drop(timeout(READ_TIMEOUT, service.subscribe()).await),
-            (1.., 0) => drop(timeout(READ_TIMEOUT, service.unsubscribe()).await),
+            (0, 1..) => drop(timeout(READ, service.subscribe()).await),
+            (1.., 0) => drop(timeout(READ, service.unsubscribe()).await),
             _ => {}
         }
         if served.nr_history == 0 && wanted.nr_history > 0 {
@@ -181,7 +181,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
             let all = properties.get_all(InterfaceName::from_static_str_unchecked(INTERFACE)).await;
             all.map_err(|problem| problem.to_string())
         };
-        let event = match timeout(READ_TIMEOUT, read).await {
+        let event = match timeout(READ, read).await {
             Ok(Ok(all)) => Event::Properties(Box::new(Snapshot::from_properties(all))),
             Ok(Err(problem)) => Event::ServiceSilent(problem),
             Err(elapsed) => Event::ServiceSilent(elapsed.to_string()),
@@ -191,14 +191,14 @@ impl<F: FnMut(&ClientState)> Follower<F> {
 
     async fn read_waits(&mut self, service: &SchedulerProxy<'_>, stats: Stats) {
         // An error means that the scheduler has just ended: a property is about to tell.
-        if let Ok(Ok(waits)) = timeout(READ_TIMEOUT, service.get_wait_histogram()).await {
+        if let Ok(Ok(waits)) = timeout(READ, service.get_wait_histogram()).await {
             let waits = Waits::from_wire(&waits);
             self.hear(Event::Statistics(Box::new(Reading { stats, waits })));
         }
     }
 
     async fn read_history(&mut self, service: &SchedulerProxy<'_>) {
-        if let Ok(Ok(entries)) = timeout(READ_TIMEOUT, service.get_history(0)).await {
+        if let Ok(Ok(entries)) = timeout(READ, service.get_history(0)).await {
             let entry = |(time_s, event, wire)| Entry { time_s, event, details: details::from_wire(&wire) };
             self.hear(Event::History(entries.into_iter().map(entry).collect()));
         }

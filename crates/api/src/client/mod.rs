@@ -36,7 +36,7 @@ use zbus::{Connection, Variant};
 
 use crate::details::{self, Details};
 use crate::types::RequestedMode;
-use crate::{Error, SchedulerProxy};
+use crate::{Error, SchedulerProxy, patience};
 
 pub use state::{ClientState, Entry, Event, Exit, Link, Reading, TELL_AFTER};
 
@@ -151,33 +151,33 @@ impl Client {
 
     /// Asks the bus to start the service. Calls do so as well.
     pub async fn start_service(&self) -> Result<(), Error> {
-        self.call(|bus| async move { follow::start_service(&bus).await }).await
+        self.call(|bus| async move { patience::change(&bus, follow::start_service(&bus)).await }).await
     }
 
     /// See `SetEnabled`.
     pub async fn set_enabled(&self, enabled: bool) -> Result<(), Error> {
-        self.ask(move |service| async move { service.set_enabled(enabled).await }).await
+        self.change(move |service| async move { service.set_enabled(enabled).await }).await
     }
 
     /// See `SetMode`.
     pub async fn set_mode(&self, mode: RequestedMode) -> Result<(), Error> {
-        self.ask(move |service| async move { service.set_mode(mode.name()).await }).await
+        self.change(move |service| async move { service.set_mode(mode.name()).await }).await
     }
 
     /// See `SetPreemption`.
     pub async fn set_preemption(&self, preemption: bool) -> Result<(), Error> {
-        self.ask(move |service| async move { service.set_preemption(preemption).await }).await
+        self.change(move |service| async move { service.set_preemption(preemption).await }).await
     }
 
     /// See `ReleaseMode`.
     pub async fn release_mode(&self, cookie: u32) -> Result<(), Error> {
-        self.ask(move |service| async move { service.release_mode(cookie).await }).await
+        self.change(move |service| async move { service.release_mode(cookie).await }).await
     }
 
     /// See `Configure`, for one setting.
     pub async fn configure(&self, key: &'static str, value: impl Into<Variant<'static>>) -> Result<(), Error> {
         let settings = HashMap::from([(key, value.into())]);
-        self.ask(move |service| async move { service.configure(settings).await }).await
+        self.change(move |service| async move { service.configure(settings).await }).await
     }
 
     /// See `Diagnose`.
@@ -187,6 +187,7 @@ impl Client {
         Ok(findings.into_iter().map(finding).collect())
     }
 
+    /// Waits for the answer to a question, but not long.
     async fn ask<T, Answer>(
         &self,
         question: impl FnOnce(SchedulerProxy<'static>) -> Answer + Send + 'static,
@@ -195,7 +196,21 @@ impl Client {
         T: Send + 'static,
         Answer: Future<Output = Result<T, Error>> + Send,
     {
-        self.call(|bus| async move { question(follow::scheduler(&bus).await?).await }).await
+        self.call(|bus| patience::read(async move { question(follow::scheduler(&bus).await?).await })).await
+    }
+
+    /// Waits for a change, longer than for an answer.
+    async fn change<Answer>(
+        &self,
+        change: impl FnOnce(SchedulerProxy<'static>) -> Answer + Send + 'static,
+    ) -> Result<(), Error>
+    where
+        Answer: Future<Output = Result<(), Error>> + Send,
+    {
+        self.call(
+            |bus| async move { patience::change(&bus, async { change(follow::scheduler(&bus).await?).await }).await },
+        )
+        .await
     }
 
     /// Does it on the client's own thread, where the connection lives, so that any executor may wait for it.

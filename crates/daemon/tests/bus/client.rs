@@ -1,10 +1,12 @@
 //! The client state that apps and applets share, beside the real service.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use scherzo_api::client::{Bus, Client, ClientState, Link, Topic};
 use scherzo_api::types::{Mode, RequestedMode, State};
+use scherzo_api::{Error, patience};
 use zbus::connection::Builder;
 
 use super::support::{PATIENCE, Stage};
@@ -103,6 +105,25 @@ async fn statistics_and_history_are_followed_while_watched() {
     client_ready(&inbox);
     client.set_enabled(true).await.unwrap();
     wait(&inbox, "a reading after the return", |now| now.reading.is_some());
+}
+
+#[tokio::test]
+async fn a_service_that_hangs_hangs_no_client() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let (client, inbox) = start(&stage);
+    client_ready(&inbox);
+    daemon.signal(Signal::STOP);
+    let asked = Instant::now();
+    let answer = tokio::time::timeout(PATIENCE, client.diagnose()).await.expect("questions are given up");
+    assert!(matches!(answer, Err(Error::NoAnswer(_))), "{answer:?}");
+    assert!(asked.elapsed() < Duration::from_secs(10));
+    let answer = tokio::time::timeout(2 * patience::CHANGE, client.set_enabled(true)).await.expect("and changes");
+    assert!(matches!(answer, Err(Error::NoAnswer(_))), "{answer:?}");
+    client.retry();
+    wait(&inbox, "it is silent", |now| matches!(now.link, Link::NoAnswer { .. }));
+    daemon.signal(Signal::CONT);
+    wait(&inbox, "it answers again", |now| now.link == Link::Up);
 }
 
 #[tokio::test]
