@@ -20,6 +20,7 @@ mod application;
 mod application_chooser;
 mod config;
 mod model;
+mod notices;
 mod pages;
 mod preferences;
 mod quick_access_group;

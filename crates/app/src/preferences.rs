@@ -10,11 +10,10 @@ use scherzo_api::client::ClientState;
 use scherzo_api::types::{Mode, RequestedMode};
 
 use crate::model::automation;
-use crate::pages::error_text;
+use crate::notices::{Notices, error_text};
 use crate::quick_access_group::QuickAccessGroup;
 use crate::rules_group::RulesGroup;
 use crate::service::Service;
-use crate::window::Window;
 
 mod imp {
     use super::{
@@ -189,14 +188,16 @@ impl Preferences {
     fn send_pending_delay(&self) {
         let Some(timer) = self.imp().pending.take() else { return };
         timer.remove();
-        let (window, service, delay_s) = (self.window(), self.service(), self.new_delay_s());
-        if let (Some(window), Some(service), Some(delay_s)) = (window, service, delay_s) {
-            window.act(async move { service.client().configure("boot_delay_s", delay_s).await });
+        let (notices, service, delay_s) = (self.notices(), self.service(), self.new_delay_s());
+        if let (Some(notices), Some(service), Some(delay_s)) = (notices, service, delay_s) {
+            let client = service.client();
+            notices.act(&service, async move { client.configure("boot_delay_s", delay_s).await });
         }
     }
 
-    fn window(&self) -> Option<Window> {
-        self.root().or_else(|| gtk::Application::default().active_window().and_upcast()).and_downcast()
+    /// Those of the window, also when the dialog has left it.
+    fn notices(&self) -> Option<Notices> {
+        Notices::over(self).or_else(|| Notices::over(&gtk::Application::default().active_window()?))
     }
 
     fn send_delay(&self) {

@@ -1,24 +1,17 @@
 //! The window: three views, and pages pushed over them.
 
 use std::cell::OnceCell;
-use std::future::Future;
 use std::rc::Rc;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{gio, glib};
-use scherzo_api::Error;
 use scherzo_api::client::ClientState;
-use scherzo_i18n::gettext;
 
-use crate::application::Application;
 use crate::model::overview::Way;
-use crate::pages::{ComparePage, DiagnosisPage, HistoryPage, OverviewPage, StatisticsPage, error_text};
+use crate::pages::{ComparePage, DiagnosisPage, HistoryPage, OverviewPage, StatisticsPage};
 use crate::service::Service;
-use crate::window_state::WindowState;
-
-/// Remembers that it has been turned on before: the page that explains it has done its work.
-pub(crate) const SEEN_ON: &str = "seen-on";
+use crate::window_state::{SEEN_ON, WindowState};
 
 mod imp {
     use super::{
@@ -33,8 +26,6 @@ mod imp {
     #[template(file = "window.ui")]
     pub struct Window {
         #[template_child]
-        pub(super) toasts: TemplateChild<adw::ToastOverlay>,
-        #[template_child]
         pub(super) navigation: TemplateChild<adw::NavigationView>,
         #[template_child]
         pub(super) stack: TemplateChild<adw::ViewStack>,
@@ -46,8 +37,6 @@ mod imp {
         pub(super) history: TemplateChild<HistoryPage>,
         pub(super) service: OnceCell<Service>,
         pub(super) remembered: OnceCell<Rc<WindowState>>,
-        /// What offers to take the last choice back.
-        pub(super) undo: glib::WeakRef<adw::Toast>,
     }
 
     #[glib::object_subclass]
@@ -99,7 +88,7 @@ glib::wrapper! {
 }
 
 impl Window {
-    pub(crate) fn new(app: &Application, service: &Service) -> Self {
+    pub(crate) fn new(app: &impl IsA<gtk::Application>, service: &Service) -> Self {
         let window: Self = glib::Object::builder().property("application", app).build();
         let imp = window.imp();
         let remembered = Rc::new(WindowState::load("window.ini"));
@@ -112,7 +101,7 @@ impl Window {
         let _ = imp.service.set(service.clone());
         let _ = imp.remembered.set(remembered);
         service.follow(&window, Self::update);
-        ComparePage::restore_after_accident(service, &window);
+        ComparePage::restore_after_accident(service, window.upcast_ref());
         window
     }
 
@@ -126,8 +115,9 @@ impl Window {
         let export = gio::ActionEntry::builder("export")
             .activate(|window: &Self, _, _| window.imp().statistics.export())
             .build();
-        let turn_on =
-            gio::ActionEntry::builder("turn-on").activate(|window: &Self, _, _| window.go(Way::TurnOn)).build();
+        let turn_on = gio::ActionEntry::builder("turn-on")
+            .activate(|window: &Self, _, _| window.imp().overview.go(Way::TurnOn))
+            .build();
         self.add_action_entries([view, diagnose, compare, export, turn_on]);
     }
 
@@ -166,69 +156,6 @@ impl Window {
 
     fn compare(&self) {
         self.open(ComparePage::new);
-    }
-
-    /// What a button that leads out of an obstacle does.
-    pub(crate) fn go(&self, way: Way) {
-        let Some(client) = self.imp().service.get().map(Service::client) else { return };
-        match way {
-            Way::TryAgain => client.retry(),
-            Way::StartService => self.act(async move {
-                let started = client.start_service().await;
-                // It may have been removed meanwhile.
-                client.retry();
-                started
-            }),
-            Way::TurnOn => self.act(async move { client.set_enabled(true).await }),
-            Way::TurnOff => {
-                let this = self.downgrade();
-                self.act(async move {
-                    client.set_enabled(false).await?;
-                    if let Some(window) = this.upgrade() {
-                        window.toast(&gettext("Scherzo is turned off"));
-                    }
-                    Ok(())
-                });
-            }
-            Way::Diagnose => self.diagnose(),
-        }
-    }
-
-    /// Does it and says so if it fails; then all controls show again what is.
-    pub(crate) fn act(&self, call: impl Future<Output = Result<(), Error>> + 'static) {
-        let this = self.downgrade();
-        glib::spawn_future_local(async move {
-            let done = call.await;
-            let Some(window) = this.upgrade() else { return };
-            if let Err(error) = done {
-                window.toast(&error_text(&error));
-                if let Some(service) = window.imp().service.get() {
-                    service.emit_by_name::<()>("changed", &[]);
-                }
-            }
-        });
-    }
-
-    /// Says it, briefly.
-    pub(crate) fn toast(&self, text: &str) {
-        self.imp().toasts.add_toast(adw::Toast::builder().title(text).use_markup(false).build());
-    }
-
-    /// Says it, and offers to take it back. An earlier offer ends: toasts wait for each other, and the one that is seen
-    /// would take back something else than what was done last.
-    pub(crate) fn toast_undo(&self, text: &str, undo: impl Fn(&Self) + 'static) {
-        let toast = adw::Toast::builder().title(text).use_markup(false).button_label(gettext("_Undo")).build();
-        let this = self.downgrade();
-        toast.connect_button_clicked(move |_| {
-            if let Some(window) = this.upgrade() {
-                undo(&window);
-            }
-        });
-        if let Some(earlier) = self.imp().undo.upgrade() {
-            earlier.dismiss();
-        }
-        self.imp().undo.set(Some(&toast));
-        self.imp().toasts.add_toast(toast);
     }
 
     fn update(&self, state: &ClientState) {

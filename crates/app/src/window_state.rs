@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use gtk::glib;
 
 const GROUP: &str = "window";
+/// Remembers that it has been turned on before: the page that explains it has done its work.
+pub(crate) const SEEN_ON: &str = "seen-on";
 
 /// The remembered.
 #[derive(Debug)]

@@ -14,14 +14,13 @@ use scherzo_api::client::ClientState;
 use scherzo_api::histogram::Histogram;
 use scherzo_i18n::{fill, gettext, ngettext};
 
-use super::{error_text, window_of};
 use crate::model::buckets::{Chart, Range};
 use crate::model::compare::{Outcome, Plan, Side};
 use crate::model::plot::Hue;
 use crate::model::probe::Probe;
+use crate::notices::{Notices, error_text};
 use crate::service::Service;
 use crate::widgets::HistogramChart;
-use crate::window::Window;
 use crate::window_state::WindowState;
 
 /// A file of its own: the window's is held by the window.
@@ -130,18 +129,22 @@ impl ComparePage {
     }
 
     /// If the app ended in the middle of a comparison, what it had changed is changed back.
-    pub(crate) fn restore_after_accident(service: &Service, window: &Window) {
+    pub(crate) fn restore_after_accident(service: &Service, window: &gtk::Widget) {
         let remembered = WindowState::load(NOTES);
         if !remembered.flag(NOTE_UNDER_WAY) {
             return;
         }
         let (client, was_on) = (service.client(), remembered.flag(NOTE_WAS_ON));
+        let bound = service.downgrade();
         // At the first moment at which it can be.
         let is_done = Cell::new(false);
         service.follow(window, move |window, state| {
-            if state.current().is_some() && !is_done.replace(true) {
+            if state.current().is_some()
+                && !is_done.replace(true)
+                && let (Some(notices), Some(service)) = (Notices::over(window), bound.upgrade())
+            {
                 let client = client.clone();
-                window.act(async move {
+                notices.act(&service, async move {
                     let restored = restore(&client, was_on).await;
                     if matches!(restored, Err(Error::AccessDenied(_))) {
                         // Asked once is enough.
@@ -212,8 +215,8 @@ impl ComparePage {
             };
             page.imp().is_under_way.set(false);
             page.show(outcome);
-            if let (Err(error), Some(window)) = (restored, window_of(&page)) {
-                window.toast(&error_text(&error));
+            if let (Err(error), Some(notices)) = (restored, Notices::over(&page)) {
+                notices.say(&error_text(&error));
             }
             drop(hold);
         });
@@ -276,8 +279,8 @@ impl ComparePage {
             Ok(outcome) => self.show_outcome(&outcome),
             Err(failure) => {
                 imp.stack.set_visible_child_name("setup");
-                if let (Failure::Told(text) | Failure::Refused(text), Some(window)) = (failure, window_of(self)) {
-                    window.toast(&text);
+                if let (Failure::Told(text) | Failure::Refused(text), Some(notices)) = (failure, Notices::over(self)) {
+                    notices.say(&text);
                 }
             }
         }

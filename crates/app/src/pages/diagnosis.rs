@@ -9,10 +9,11 @@ use scherzo_api::catalogue;
 use scherzo_api::client::{ClientState, Finding, Link};
 use scherzo_i18n::gettext;
 
-use super::{error_text, plain_row, window_of};
+use super::plain_row;
 use crate::config::VERSION;
 use crate::model::format::with_commands;
 use crate::model::report::{self, Weight};
+use crate::notices::{Notices, error_text};
 use crate::service::Service;
 
 mod imp {
@@ -147,11 +148,11 @@ impl DiagnosisPage {
     }
 
     fn copy(&self) {
-        let (Some(service), Some(window)) = (self.service(), window_of(self)) else { return };
+        let (Some(service), Some(notices)) = (self.service(), Notices::over(self)) else { return };
         let os = glib::os_info("PRETTY_NAME").unwrap_or_else(|| "Linux".into());
         let text = report::text(&service.state().service, &self.imp().findings.borrow(), VERSION, &os);
         self.clipboard().set_text(&text);
-        window.toast(&gettext("Report copied"));
+        notices.say(&gettext("Report copied"));
     }
 }
 

@@ -6,17 +6,18 @@ use std::rc::Rc;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, glib};
+use scherzo_api::Error;
 use scherzo_api::catalogue;
-use scherzo_api::client::ClientState;
+use scherzo_api::client::{Client, ClientState};
 use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 
-use super::{plain_row, window_of};
+use super::plain_row;
 use crate::model::format::with_commands;
 use crate::model::overview::{Controls, Hold, Obstacle, Page, Way};
+use crate::notices::Notices;
 use crate::service::Service;
-use crate::window::{SEEN_ON, Window};
-use crate::window_state::WindowState;
+use crate::window_state::{SEEN_ON, WindowState};
 
 mod imp {
     use super::{
@@ -126,27 +127,23 @@ impl OverviewPage {
         let imp = self.imp();
         let this = self.downgrade();
         imp.enabled.connect_active_notify(move |row| {
-            if let Some((page, window, shown)) =
-                Self::context(&this).filter(|(_, _, shown)| shown.enabled != row.is_active())
-            {
-                page.set_enabled(&window, !shown.enabled);
+            if let Some((page, shown)) = Self::context(&this).filter(|(_, shown)| shown.enabled != row.is_active()) {
+                page.set_enabled(!shown.enabled);
             }
         });
         let this = self.downgrade();
         imp.preemption.connect_active_notify(move |row| {
-            if let Some((page, window, shown)) =
-                Self::context(&this).filter(|(_, _, shown)| shown.preemption != row.is_active())
-            {
-                let client = page.service().client();
-                window.act(async move { client.set_preemption(!shown.preemption).await });
+            let used = Self::context(&this).filter(|(_, shown)| shown.preemption != row.is_active());
+            if let Some((page, Controls { preemption, .. })) = used {
+                page.act(|client, _| async move { client.set_preemption(!preemption).await });
             }
         });
         for (mode, check) in imp.choices.get().into_iter().flatten() {
             let (this, mode) = (self.downgrade(), *mode);
             check.connect_toggled(move |check| {
-                let chosen = Self::context(&this).filter(|(_, _, shown)| check.is_active() && shown.mode != mode);
-                if let Some((page, window, shown)) = chosen {
-                    page.set_mode(&window, mode, shown.mode);
+                let chosen = Self::context(&this).filter(|(_, shown)| check.is_active() && shown.mode != mode);
+                if let Some((page, shown)) = chosen {
+                    page.set_mode(mode, shown.mode);
                 }
             });
         }
@@ -166,43 +163,65 @@ impl OverviewPage {
         }
         let this = self.downgrade();
         imp.banner.connect_button_clicked(move |_| {
-            if let Some((page, _, Controls { banner: Some((_, Some(way))), .. })) = Self::context(&this) {
+            if let Some((page, Controls { banner: Some((_, Some(way))), .. })) = Self::context(&this) {
                 page.go(way);
             }
         });
     }
 
-    /// What a control that was just used needs: where it is, and what is shown. A control that only follows what is
-    /// shown finds that it agrees.
-    fn context(this: &glib::WeakRef<Self>) -> Option<(Self, Window, Controls)> {
+    /// What a control that was just used needs: the page, and what is shown. A control that only follows what is shown
+    /// finds that it agrees.
+    fn context(this: &glib::WeakRef<Self>) -> Option<(Self, Controls)> {
         let page = this.upgrade()?;
-        let window = window_of(&page)?;
         let shown = match page.imp().page.borrow().as_ref()? {
             Page::Controls(controls) => (**controls).clone(),
             _ => return None,
         };
-        Some((page, window, shown))
+        Some((page, shown))
     }
 
     fn service(&self) -> &Service {
         self.imp().service.get().expect("controls are connected when the page is bound")
     }
 
-    fn go(&self, way: Way) {
-        if let Some(window) = window_of(self) {
-            window.go(way);
+    /// Calls the service, and says so if it fails.
+    fn act<Call: Future<Output = Result<(), Error>> + 'static>(&self, call: impl FnOnce(Rc<Client>, Notices) -> Call) {
+        if let Some(notices) = Notices::over(self) {
+            notices.act(self.service(), call(self.service().client(), notices.clone()));
         }
     }
 
-    fn set_enabled(&self, window: &Window, enabled: bool) {
-        let client = self.service().client();
-        let (undo, page) = (window.downgrade(), self.downgrade());
-        window.act(async move {
+    /// What a button that leads out of an obstacle does.
+    pub(crate) fn go(&self, way: Way) {
+        match way {
+            Way::TryAgain => self.service().client().retry(),
+            Way::StartService => self.act(|client, _| async move {
+                let started = client.start_service().await;
+                // It may have been removed meanwhile.
+                client.retry();
+                started
+            }),
+            Way::TurnOn => self.act(|client, _| async move { client.set_enabled(true).await }),
+            Way::TurnOff => self.act(|client, notices| async move {
+                client.set_enabled(false).await?;
+                notices.say(&gettext("Scherzo is turned off"));
+                Ok(())
+            }),
+            Way::Diagnose => {
+                // The window has this action always; it shows what there is without a service, too.
+                let _ = self.activate_action("win.show-view", Some(&"diagnosis".to_variant()));
+            }
+        }
+    }
+
+    fn set_enabled(&self, enabled: bool) {
+        let this = self.downgrade();
+        self.act(|client, notices| async move {
             client.set_enabled(enabled).await?;
-            if let (Some(window), false) = (undo.upgrade(), enabled) {
-                window.toast_undo(&gettext("Scherzo is turned off"), move |window| {
-                    if let Some(page) = page.upgrade() {
-                        page.set_enabled(window, true);
+            if !enabled {
+                notices.offer_undo(&gettext("Scherzo is turned off"), move || {
+                    if let Some(page) = this.upgrade() {
+                        page.set_enabled(true);
                     }
                 });
             }
@@ -210,20 +229,16 @@ impl OverviewPage {
         });
     }
 
-    fn set_mode(&self, window: &Window, mode: RequestedMode, before: RequestedMode) {
-        let client = self.service().client();
-        let (undo, page) = (window.downgrade(), self.downgrade());
-        window.act(async move {
+    fn set_mode(&self, mode: RequestedMode, before: RequestedMode) {
+        let this = self.downgrade();
+        self.act(|client, notices| async move {
             client.set_mode(mode).await?;
-            if let Some(window) = undo.upgrade() {
-                let title = catalogue::translated(catalogue::mode_title(mode));
-                let text = fill(&gettext("Mode: {mode}"), &[("mode", &title)]);
-                window.toast_undo(&text, move |window| {
-                    let Some(page) = page.upgrade() else { return };
-                    let client = page.service().client();
-                    window.act(async move { client.set_mode(before).await });
-                });
-            }
+            let title = catalogue::translated(catalogue::mode_title(mode));
+            notices.offer_undo(&fill(&gettext("Mode: {mode}"), &[("mode", &title)]), move || {
+                if let Some(page) = this.upgrade() {
+                    page.act(|client, _| async move { client.set_mode(before).await });
+                }
+            });
             Ok(())
         });
     }
@@ -306,9 +321,9 @@ impl OverviewPage {
         release.set_valign(gtk::Align::Center);
         let (this, cookie) = (self.downgrade(), hold.cookie);
         release.connect_clicked(move |_| {
-            let Some((page, window, _)) = Self::context(&this) else { return };
-            let client = page.service().client();
-            window.act(async move { client.release_mode(cookie).await });
+            if let Some((page, _)) = Self::context(&this) {
+                page.act(|client, _| async move { client.release_mode(cookie).await });
+            }
         });
         row.add_suffix(&release);
         row

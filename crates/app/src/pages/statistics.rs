@@ -10,11 +10,11 @@ use scherzo_api::client::{ClientState, Reading, Topic, Watch};
 use scherzo_i18n::{fill, gettext};
 use scherzo_wire::layout::Class;
 
-use super::window_of;
 use crate::model::buckets::{Chart, Range};
 use crate::model::format;
 use crate::model::plot::Hue;
 use crate::model::timeline::Timeline;
+use crate::notices::Notices;
 use crate::service::Service;
 use crate::widgets::{ChartCard, HistogramChart};
 
@@ -176,11 +176,12 @@ impl StatisticsPage {
 
     /// Writes what was seen to a file of the person's choice.
     pub(crate) fn export(&self) {
-        let Some(window) = window_of(self) else { return };
+        let Some(notices) = Notices::over(self) else { return };
         if self.imp().timeline.borrow().is_empty() {
-            window.toast(&gettext("There are no statistics to save yet"));
+            notices.say(&gettext("There are no statistics to save yet"));
             return;
         }
+        let window = self.root().and_downcast::<gtk::Window>();
         let csv = self.imp().timeline.borrow().csv();
         let dialog = gtk::FileDialog::builder()
             .title(gettext("Save Statistics"))
@@ -189,12 +190,12 @@ impl StatisticsPage {
             .build();
         glib::spawn_future_local(async move {
             // Dismissed: nothing is wanted.
-            let Ok(file) = dialog.save_future(Some(&window)).await else { return };
+            let Ok(file) = dialog.save_future(window.as_ref()).await else { return };
             let saved = file.replace_contents_future(csv, None, false, gio::FileCreateFlags::NONE).await;
             match saved {
-                Ok(_) => window.toast(&gettext("Statistics saved")),
+                Ok(_) => notices.say(&gettext("Statistics saved")),
                 Err((_, problem)) => {
-                    window.toast(&fill(&gettext("Could not be saved: {problem}"), &[("problem", &problem.message())]));
+                    notices.say(&fill(&gettext("Could not be saved: {problem}"), &[("problem", &problem.message())]));
                 }
             }
         });
