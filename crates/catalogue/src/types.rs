@@ -239,4 +239,66 @@ mod tests {
         assert_eq!("Running".parse::<State>(), Err(UnknownName("Running".into())));
         assert_eq!("".parse::<RequestedMode>(), Err(UnknownName(String::new())));
     }
+
+    const CONTRACT: &str = include_str!("../../../dbus/org.scherzo.Scheduler1.xml");
+
+    /// The text of the contract between two phrases.
+    fn contract(from: &str, to: &str) -> &'static str {
+        let (_, rest) = CONTRACT.split_once(from).unwrap_or_else(|| panic!("the contract does not say {from:?}"));
+        rest.split_once(to).unwrap_or_else(|| panic!("the contract does not say {to:?}")).0
+    }
+
+    #[test]
+    fn the_contract_lists_every_state() {
+        let listed: Vec<_> = contract("State: what runs, as the kernel says.", "-->")
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(listed, State::ALL.iter().map(|state| state.name()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_contract_lists_every_reason() {
+        let listed = contract("as a stable id: default", ". Ids may be added.").split(',').map(str::trim);
+        let listed: Vec<_> = listed.filter(|name| !name.is_empty()).collect();
+        let known: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!((known[0], &known[1..]), ("default", &listed[..]));
+    }
+
+    #[test]
+    fn the_contract_lists_every_event() {
+        let text = contract("      Ids: turned-on", "Ids may be added. The history").trim().trim_end_matches('.');
+        // Arguments are in parentheses, which are not nested.
+        let mut depth = 0;
+        let without_arguments: String = text
+            .chars()
+            .filter(|letter| {
+                depth += i32::from(*letter == '(') - i32::from(*letter == ')');
+                depth == 0 && *letter != ')'
+            })
+            .collect();
+        let listed = without_arguments.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
+        let known = HistoryEvent::ALL.iter().map(|event| event.name()).filter(|name| *name != "turned-on");
+        assert_eq!(listed.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_contract_names_every_mode() {
+        let names = |all: &[&str]| match all {
+            [first @ .., last] => format!("{} or {last}.", first.join(", ")),
+            [] => String::new(),
+        };
+        let requested = RequestedMode::ALL.map(RequestedMode::name);
+        assert!(CONTRACT.contains(&format!("@mode: {}", names(&requested))), "SetMode");
+        assert!(CONTRACT.contains(&format!("@mode: {}", names(&Mode::ALL.map(Mode::name)))), "HoldMode");
+    }
+
+    /// In the GNOME Shell extension the last case stands for a scheduler that is turned off.
+    #[test]
+    fn the_extension_has_words_for_every_state() {
+        let display = include_str!("../../../data/gnome-shell/scherzo@scherzo.org/display.js");
+        for state in State::ALL.iter().filter(|state| **state != State::Stopped) {
+            assert!(display.contains(&format!("case '{state}':")), "{state}");
+        }
+    }
 }

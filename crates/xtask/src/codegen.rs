@@ -1,6 +1,7 @@
 //! `cargo xtask codegen`: the files that repeat what `scherzo-model` says, because what reads them cannot read Rust.
 //! Documents are brought up to date with them, see [`docs`].
 
+mod extension;
 mod header;
 mod settings;
 
@@ -43,7 +44,11 @@ pub(crate) fn check(checkout: &Path) -> Result<()> {
 
 /// Each generated file with the text that it should have.
 fn files() -> Vec<(&'static str, String)> {
-    vec![("crates/wire/include/scherzo_model.h", header::text()), ("data/scherzo.toml", settings::text())]
+    vec![
+        ("crates/wire/include/scherzo_model.h", header::text()),
+        ("data/scherzo.toml", settings::text()),
+        ("data/gnome-shell/scherzo@scherzo.org/modes.js", extension::text()),
+    ]
 }
 
 /// Words in lines of at most `width` characters.

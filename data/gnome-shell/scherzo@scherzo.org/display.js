@@ -6,27 +6,18 @@ import Gio from 'gi://Gio';
 
 import {gettext as _} from 'resource:///org/gnome/shell/extensions/extension.js';
 
+import {NAMES, shortTitle, title} from './modes.js';
+
 /** What can be asked for, in the menu's order. */
-export const MODES = ['auto', 'interactive', 'fifo', 'low-power'];
+export const MODES = ['auto', ...NAMES];
 
 /**
- * The name of a mode.
+ * The name of what can be asked for.
  *
  * @param {string} mode - as the service calls it
  */
 export function modeName(mode) {
-    switch (mode) {
-    case 'auto':
-        return _('Automatic');
-    case 'interactive':
-        return _('Interactive');
-    case 'fifo':
-        return _('First Come, First Served');
-    case 'low-power':
-        return _('Low Power');
-    default:
-        return mode;
-    }
+    return mode === 'auto' ? _('Automatic') : title(mode);
 }
 
 /**
@@ -37,8 +28,8 @@ export function modeName(mode) {
 export function describe(scheduler) {
     switch (scheduler.State) {
     case 'running':
-        // The toggle has no room for its full name.
-        return {title: scheduler.Mode === 'fifo' ? 'FIFO' : modeName(scheduler.Mode), subtitle: ''};
+        // The toggle has no room for a long name.
+        return {title: shortTitle(scheduler.Mode), subtitle: ''};
     case 'degraded':
         return {title: _('Degraded'), subtitle: _('Running, but the engine does not answer')};
     case 'starting':
