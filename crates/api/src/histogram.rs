@@ -13,7 +13,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Takes what the bus carried; a longer array folds into the last bucket.
+    /// Reads an array from the bus; counts beyond the last bucket are added to the last one.
     #[must_use]
     pub fn from_slice(counts: &[u64]) -> Self {
         let mut histogram = Self::default();
@@ -36,7 +36,7 @@ impl Histogram {
         Self { counts: std::array::from_fn(|b| self.counts[b].saturating_sub(earlier.counts[b])) }
     }
 
-    /// What either counted.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self { counts: std::array::from_fn(|b| self.counts[b].saturating_add(other.counts[b])) }
@@ -65,7 +65,7 @@ impl Histogram {
 pub struct Waits([Histogram; NR_CLASSES]);
 
 impl Waits {
-    /// Takes what `GetWaitHistogram` answered; a class that is missing has waited for nothing.
+    /// Reads the reply of `GetWaitHistogram`; a class that is missing has no waits.
     #[must_use]
     pub fn from_wire(wire: &HashMap<String, Vec<u64>>) -> Self {
         let of =
@@ -85,14 +85,14 @@ impl Waits {
         Self(std::array::from_fn(|class| self.0[class].since(&earlier.0[class])))
     }
 
-    /// What either counted.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|class| self.0[class].plus(&other.0[class])))
     }
 }
 
-/// Bounds of a bucket in µs: from, inclusive, to, exclusive; `None` where there is no upper bound.
+/// Lower bound (inclusive) and upper bound (exclusive) of a bucket in µs; the last bucket has no upper bound.
 #[must_use]
 pub fn bounds_us(bucket: usize) -> (u64, Option<u64>) {
     let low = if bucket == 0 { 0 } else { 1 << (bucket - 1) };

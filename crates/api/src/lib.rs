@@ -5,12 +5,12 @@
 //! - [`Error`]: every error the service replies with;
 //! - [`stats`] and [`histogram`]: what `GetStats` and `GetWaitHistogram` carry;
 //! - [`SchedulerProxy`]: the typed proxy; [`Snapshot`]: all properties at one moment;
-//! - [`client`]: what a program that shows the service knows of it, kept current;
+//! - [`client`]: a client that follows the service and keeps its state current, for programs that show it;
 //! - [`patience`]: how long an answer is waited for;
 //! - [`autostart`]: whether the tray starts at login;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
-//! No toolkit and no kernel interface here: whatever a client is made of, it can use this crate.
+//! This crate uses no toolkit and no kernel interface, so that every client can use it.
 
 pub mod autostart;
 pub mod client;

@@ -15,7 +15,7 @@ pub const READ: Duration = Duration::from_secs(2);
 /// The service ends each attempt to load within 20 s.
 pub const CHANGE: Duration = Duration::from_secs(25);
 
-/// What a call ends with that is not waited for any longer.
+/// The error of a call that was given up.
 #[must_use]
 pub fn no_answer() -> Error {
     Error::NoAnswer(gettext_noop("The Scherzo service does not answer.").to_owned())

@@ -27,7 +27,7 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn hold_mode(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
 
-    /// As `hold_mode`, for programs that nobody looks at: nobody is asked for a password.
+    /// As `hold_mode`, but the user is never asked for a password.
     #[zbus(name = "HoldMode")]
     fn hold_mode_quietly(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
 
@@ -73,7 +73,7 @@ pub trait Scheduler {
     #[zbus(signal)]
     fn engine_exited(&self, reason: String, details: HashMap<String, OwnedVariant>) -> Result<(), Error>;
 
-    /// The wish.
+    /// Whether Scherzo is turned on.
     #[zbus(property)]
     fn enabled(&self) -> zbus::Result<bool>;
 

@@ -25,10 +25,11 @@ pub enum Setting {
 
 /// What the service shows.
 ///
-/// Strings that a newer service may add to stay strings here; [`Self::known_state`] and [`Self::why`] read the known.
+/// Values that a newer service may extend stay strings here; [`Self::known_state`] and [`Self::why`] parse those that
+/// this version knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The wish.
+    /// Whether Scherzo is turned on; whether it runs is in `state`.
     pub enabled: bool,
     /// What runs, see [`State`].
     pub state: String,
@@ -76,7 +77,7 @@ impl Snapshot {
         Ok(Self::from_properties(properties))
     }
 
-    /// Takes what `GetAll` answered; what is missing stays empty.
+    /// Reads the reply of `GetAll`; missing properties stay empty.
     #[must_use]
     pub fn from_properties(mut properties: HashMap<String, OwnedVariant>) -> Self {
         let mut take = |name: &str| properties.remove(name);
@@ -127,7 +128,7 @@ fn holds(value: OwnedVariant) -> Vec<Details> {
     wires.iter().map(details::from_wire).collect()
 }
 
-/// Values of types that no setting has are left out.
+/// Returns nothing for a value of a type that no setting has.
 fn settings(value: OwnedVariant) -> BTreeMap<String, Setting> {
     let wire = HashMap::<String, OwnedVariant>::try_from(value).unwrap_or_default();
     let setting = |value: &Variant<'_>| match value {

@@ -60,13 +60,13 @@ scherzo_model::for_each_statistic!(stats);
 
 const USER_SHARE: &str = statistics::USER_SHARE.0;
 
-/// What a statistic is called now that the service of an earlier version may call otherwise.
+/// The current name of a statistic that an earlier version of the service sends under its old name.
 fn current_key(key: &str) -> &str {
     RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new)
 }
 
 impl Stats {
-    /// Packs them for the bus, with the old names of what was renamed for clients of the version before.
+    /// Packs them for the bus. Renamed statistics are sent under both names, for clients of the previous version.
     #[must_use]
     pub fn to_wire(&self) -> Wire {
         let number = |key: &&str| ((*key).to_owned(), OwnedVariant::from(self.get(key).unwrap_or_default()));
@@ -78,7 +78,7 @@ impl Stats {
         wire
     }
 
-    /// Reads them from the bus.
+    /// Reads the dictionary that came from the bus.
     #[must_use]
     pub fn from_wire(wire: &Wire) -> Self {
         let mut stats = Self::default();

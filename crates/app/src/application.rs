@@ -41,7 +41,7 @@ mod imp {
         pub(super) on_session_bus: Cell<bool>,
         /// How many ejections were noted.
         pub(super) nr_noted: Cell<u64>,
-        /// The last one is told of if it lasts until then.
+        /// The timer after which the last ejection is announced, if it lasts.
         pub(super) pending: RefCell<Option<glib::SourceId>>,
     }
 
@@ -119,7 +119,7 @@ impl Application {
         app
     }
 
-    /// A view that was asked for on the command line opens in the app that runs, or in this one.
+    /// Opens the view named on the command line, in the instance that runs already or in this one.
     fn open_view(&self, options: &glib::VariantDict) -> ControlFlow<glib::ExitCode> {
         let Ok(Some(view)) = options.lookup::<String>("view") else { return ControlFlow::Continue(()) };
         if !VIEWS.contains(&view.as_str()) {
@@ -164,7 +164,7 @@ impl Application {
         Some(window)
     }
 
-    /// By the window's own way out, which gives back what a comparison has changed.
+    /// Quits through the window, so that a comparison under way restores what it has changed.
     fn close_window(&self) {
         match self.windows().into_iter().find_map(|window| window.downcast::<Window>().ok()) {
             Some(window) => window.quit(),
@@ -190,7 +190,7 @@ impl Application {
         about.present(self.active_window().as_ref());
     }
 
-    /// Once for each that lasts.
+    /// Announces each ejection once, if it lasts.
     fn note_ejections(&self, state: &ClientState) {
         let imp = self.imp();
         if imp.nr_noted.replace(state.nr_exits) >= state.nr_exits {
@@ -208,7 +208,7 @@ impl Application {
         }
     }
 
-    /// Unless the person is looking at the app, which shows it anyway.
+    /// Sends a notification, unless the app's window is active and shows it anyway.
     fn tell_ejection(&self) {
         let Some(state) = self.imp().service.get().map(Service::state) else { return };
         let is_seen = self.active_window().is_some_and(|window| window.is_active());

@@ -12,9 +12,8 @@
 //!   └ ScherzoPreferences             a dialog
 //! ```
 //!
-//! What is shown is worked out in [`model`], without a display; [`service`] is the only bridge to the client's thread;
-//! widgets show the one and call the other. They follow the service: a control that was used shows what the service
-//! says, not what was asked.
+//! [`model`] computes what is shown and needs no display; [`service`] is the only bridge to the client's thread. Widgets
+//! show the model and call the service. A control always shows the service's state, not the state that was requested.
 
 mod application;
 mod application_chooser;

@@ -1,4 +1,4 @@
-//! What is said over the pages of a window, and calls of the service whose failure is said there.
+//! Toasts of a window, and calls of the service whose failure is shown as a toast.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,28 +12,28 @@ use scherzo_i18n::{gettext, known};
 use crate::service::Service;
 
 thread_local! {
-    /// What offers to take the last choice back.
+    /// The toast that offers to undo the last choice.
     static UNDO: RefCell<glib::WeakRef<adw::Toast>> = RefCell::default();
 }
 
-/// Where a window says things. It holds neither the window nor the page.
+/// The toast overlay of a window, as a weak reference.
 #[derive(Clone, Debug)]
 pub(crate) struct Notices(glib::WeakRef<adw::ToastOverlay>);
 
 impl Notices {
-    /// Those of the window that a widget is in. The window's content is what toasts lie over.
+    /// Of the window that a widget is in; its content is the overlay.
     pub(crate) fn over(widget: &impl IsA<gtk::Widget>) -> Option<Self> {
         let window = widget.root().and_downcast::<adw::ApplicationWindow>()?;
         Some(Self(window.content().and_downcast::<adw::ToastOverlay>()?.downgrade()))
     }
 
-    /// Says it, briefly.
+    /// Shows a text as a toast.
     pub(crate) fn say(&self, text: &str) {
         self.add(adw::Toast::builder().title(text).use_markup(false).build());
     }
 
-    /// Says it, and offers to take it back. An earlier offer ends: toasts wait for each other, and the one that is seen
-    /// would take back something else than what was done last.
+    /// Shows a text as a toast with an Undo button. An earlier such toast is dismissed: toasts queue up, so the visible one
+    /// would undo something else than the last choice.
     pub(crate) fn offer_undo(&self, text: &str, undo: impl Fn() + 'static) {
         let toast = adw::Toast::builder().title(text).use_markup(false).button_label(gettext("_Undo")).build();
         toast.connect_button_clicked(move |_| undo());
@@ -49,7 +49,7 @@ impl Notices {
         }
     }
 
-    /// Does it and says so if it fails; then all controls show again what is.
+    /// Awaits a call. If it fails, shows why, and has all controls show the service's state again.
     pub(crate) fn act(&self, service: &Service, call: impl Future<Output = Result<(), Error>> + 'static) {
         let (notices, service) = (self.clone(), service.clone());
         glib::spawn_future_local(async move {
@@ -61,16 +61,16 @@ impl Notices {
     }
 }
 
-/// An error in the reader's language where that is known beforehand, else in the service's words.
+/// An error as a sentence: translated if the text is known beforehand, else as the service has sent it.
 pub(crate) fn error_text(error: &Error) -> String {
     match error {
-        // Nobody has said no, and something can be done about it.
+        // Not a refusal by polkit: polkit is missing, and the text says what to do.
         Error::AccessDenied(text) if text == NO_POLKIT => known(text),
         Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => {
             gettext("You are not allowed to do that")
         }
         error if error.is_unreachable() => gettext("The Scherzo service cannot be reached"),
-        // Those of the service's sentences that never vary are known to translators.
+        // The service's constant sentences are in the translators' template.
         error => known(&error.to_string()),
     }
 }

@@ -106,7 +106,7 @@ glib::wrapper! {
         @implements gtk::Accessible, gtk::Buildable, gtk::ConstraintTarget, gtk::ShortcutManager;
 }
 
-/// How long the delay's number must have stayed.
+/// The delay is sent when its number has not changed for this time.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(600);
 
 impl Preferences {
@@ -184,7 +184,7 @@ impl Preferences {
         }
     }
 
-    /// Whoever closes the dialog at once means the number nevertheless. What comes of it is for the window to say.
+    /// Sends a number that was entered just before the dialog was closed. If that fails, the window shows why.
     fn send_pending_delay(&self) {
         let Some(timer) = self.imp().pending.take() else { return };
         timer.remove();
@@ -195,7 +195,7 @@ impl Preferences {
         }
     }
 
-    /// Those of the window, also when the dialog has left it.
+    /// The window's notices, also when the dialog is closed already.
     fn notices(&self) -> Option<Notices> {
         Notices::over(self).or_else(|| Notices::over(&gtk::Application::default().active_window()?))
     }
@@ -212,7 +212,7 @@ impl Preferences {
         Some(self.imp().boot_delay.value_as_int() as u32).filter(|delay_s| *delay_s != known)
     }
 
-    /// Sends it; what could not be changed shows again as it is, and why is said.
+    /// Changes a setting. If that fails, shows why, and has the control show the old value again.
     fn configure(&self, key: &'static str, value: zbus::Variant<'static>) {
         let Some(service) = self.service() else { return };
         let this = self.downgrade();
@@ -244,7 +244,7 @@ impl Preferences {
             row.set_sensitive(flag.is_some());
             row.set_active(flag.unwrap_or_default());
         }
-        // A number that is being chosen is left alone.
+        // A number that is being entered is not overwritten.
         if let Some(delay_s) = automation::number(service, "boot_delay_s").filter(|_| imp.pending.borrow().is_none()) {
             imp.boot_delay.set_value(delay_s.into());
         }

@@ -42,7 +42,7 @@ mod imp {
         /// A panel shows icons of programs.
         pub(super) has_tray: Cell<bool>,
         pub(super) autostart: RefCell<Option<Autostart>>,
-        /// Followed as long as this lives.
+        /// Watches the file as long as it lives.
         pub(super) followed: RefCell<Vec<gio::DBusProxy>>,
         pub(super) monitor: RefCell<Option<gio::FileMonitor>>,
     }
@@ -150,9 +150,8 @@ impl QuickAccessGroup {
         });
     }
 
-    /// The tray's own menu changes the file too. Of a directory that is not there yet GIO would only see every few
-    /// seconds whether it has come, and miss what happens in it until then: its nearest ancestor that is there is
-    /// watched first.
+    /// Watches the autostart file, which the tray's own menu changes too. GIO polls for a directory that does not exist yet
+    /// only every few seconds, and misses changes in it until then, so its nearest existing ancestor is watched first.
     fn follow_file(&self) {
         let file = self.imp().autostart.borrow().as_ref().map(|autostart| autostart.file().to_owned());
         let Some(file) = file else { return };
@@ -189,9 +188,9 @@ impl QuickAccessGroup {
         imp.toggle.set_visible(imp.shown_toggle.get().is_some());
         let is_on = self.starts_at_login();
         imp.icon.set_active(is_on);
-        // What was turned on elsewhere can be turned off here.
+        // If it was turned on elsewhere, it can be turned off here.
         imp.icon.set_visible(imp.autostart.borrow().is_some() && (imp.has_tray.get() || is_on));
-        // Their own visibility: as parts of a group that is hidden neither is seen.
+        // Uses the rows' own visibility: both are invisible while the group is hidden.
         self.set_visible(imp.toggle.get_visible() || imp.icon.get_visible());
     }
 
@@ -203,7 +202,7 @@ impl QuickAccessGroup {
         self.look_at_shell();
     }
 
-    /// The file for all logins to come, and the tray for now. If that does not start, it would not after a login either.
+    /// Writes the autostart file and starts the tray. If the tray does not start now, it would not after a login either.
     async fn set_icon(self, on: bool) {
         let Some(autostart) = self.imp().autostart.borrow().clone() else { return };
         if let Err(problem) = autostart.set(on) {
@@ -211,12 +210,12 @@ impl QuickAccessGroup {
         } else if on {
             if let Err(problem) = OUR_TRAY.start().await {
                 self.tell(&no_start(&problem));
-                // What was just written can be taken back.
+                // Removes the file that was just written.
                 let _ = autostart.set(false);
             }
         } else {
             let quit = ("quit", Vec::<glib::Variant>::new(), HashMap::<String, glib::Variant>::new());
-            // It need not be there.
+            // The tray may not be running.
             let _ = OUR_TRAY.call("ActivateAction", &quit.to_variant()).await;
         }
         self.show();

@@ -1,6 +1,6 @@
-//! Which mode applications ask for while they run, by rules of the person's own.
+//! The rules for applications: the mode that each one requests while it runs.
 //!
-//! `scherzoctl applications watch`, a service of the session, goes by them; what is shown is the file that it reads.
+//! `scherzoctl applications watch`, a service of the session, follows the rules; this group shows the file that it reads.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -150,7 +150,7 @@ impl RulesGroup {
             if group.change(|places| places.change(&key, Some(RequestedMode::Mode(*mode)))) {
                 saved.set(row.selected());
             } else {
-                // Shown again as it is, once the row is done with what was chosen.
+                // Shows the stored value again, after the row has finished handling the choice.
                 let (row, saved) = (row.clone(), Rc::clone(&saved));
                 glib::idle_add_local_once(move || row.set_selected(saved.get()));
             }
@@ -172,7 +172,7 @@ impl RulesGroup {
                 let is_first = group.imp().rows.borrow().is_empty();
                 group.change(|places| places.change(application, Some(USUAL)));
                 group.show();
-                // Who makes a first rule wants it to be gone by.
+                // The first rule turns on the service that follows rules.
                 let can_follow = group.imp().follower.get().is_some_and(Follower::is_usable);
                 if is_first && can_follow && !group.imp().rows.borrow().is_empty() {
                     group.imp().follow.set_active(true);
@@ -203,15 +203,15 @@ impl RulesGroup {
 
     fn show_follower(&self, follower: Follower) {
         let imp = self.imp();
-        // First, so that what is set below is not taken for the person's doing.
+        // Set first, so that the changes below do not count as the user's.
         imp.follower.set(Some(follower));
         imp.follow.set_subtitle(&follower.explanation());
         imp.follow.set_sensitive(follower.is_usable());
         imp.follow.set_active(follower == Follower::On);
     }
 
-    /// For all sessions to come and for this one, if that is new. The row stays sensitive meanwhile, since one that has the
-    /// keyboard would lose it: what was chosen last counts in the end.
+    /// Enables or disables the service for this and all later sessions. The row stays sensitive meanwhile, since it would
+    /// lose the keyboard focus otherwise; the last choice counts.
     fn set_following(&self, mut on: bool) {
         let imp = self.imp();
         let is_new = |follower: Follower| follower.is_usable() && (follower == Follower::On) != on;
@@ -258,7 +258,7 @@ async fn active_state() -> Result<String, glib::Error> {
     of_unit("ActiveState").await
 }
 
-/// Names what systemd is about to do with the unit; 0 if that is nothing.
+/// The id of the unit's queued job; 0 if there is none.
 async fn nr_of_job() -> Result<u32, glib::Error> {
     of_unit::<(u32, glib::variant::ObjectPath)>("Job").await.map(|(number, _)| number)
 }
@@ -279,7 +279,7 @@ async fn follow(on: bool) -> Result<(), glib::Error> {
     }
     SYSTEMD.call("Reload", &().to_variant()).await?;
     SYSTEMD.call(if on { "StartUnit" } else { "StopUnit" }, &(UNIT, "replace").to_variant()).await?;
-    // That was only taken down: what is looked at next is to be what came of it.
+    // systemd has only queued the job; the next look is to see its result.
     for _ in 0..MAX_LOOKS {
         if nr_of_job().await? == 0 {
             break;

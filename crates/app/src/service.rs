@@ -1,4 +1,4 @@
-//! The one bridge between the client, which has a thread of its own, and the main loop with its widgets.
+//! The bridge between the client, which has a thread of its own, and the main loop with its widgets.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -35,7 +35,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// What is known of the service, for widgets: it says when that has changed.
+    /// The state of the client as a GObject, with a signal `changed`.
     pub struct Service(ObjectSubclass<imp::Service>);
 }
 
@@ -43,7 +43,7 @@ impl Service {
     /// Starts to follow the service on this bus.
     pub(crate) fn start(bus: Bus) -> std::io::Result<Self> {
         let (states, inbox) = async_channel::unbounded();
-        // It fails once the main loop has ended, when nobody looks any more.
+        // It fails only after the main loop has ended.
         let client = Client::start(bus, move |state| drop(states.try_send(state.clone())))?;
         let service: Self = glib::Object::new();
         // The object is new.

@@ -1,4 +1,4 @@
-//! Other programs of the session: asked by name, and never started by being asked.
+//! Other programs on the session bus. Calling them never starts them.
 
 use gtk::prelude::*;
 use gtk::{gio, glib};
@@ -11,14 +11,14 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// For what it says by itself. It is not started.
+    /// A proxy for signals. It does not start the program.
     pub(crate) async fn proxy(&self) -> Result<gio::DBusProxy, glib::Error> {
         let flags = gio::DBusProxyFlags::DO_NOT_AUTO_START;
         let bus = gio::bus_get_future(gio::BusType::Session).await?;
         gio::DBusProxy::new_future(&bus, flags, None, Some(self.name), self.path, self.interface).await
     }
 
-    /// Asks it; it is not started.
+    /// Calls a method, without starting the program.
     pub(crate) async fn call(&self, method: &str, arguments: &glib::Variant) -> Result<glib::Variant, glib::Error> {
         self.call_on(self.interface, method, arguments).await
     }

@@ -138,7 +138,7 @@ impl Window {
         self.imp().navigation.pop_to_tag("views");
     }
 
-    /// Goes to the page of this kind: back to the one that is there, else to a new one.
+    /// Shows the page of this type: pops back to it if it is open, else pushes a new one.
     fn open<P: IsA<adw::NavigationPage>>(&self, page: impl FnOnce(&Service) -> P) {
         let navigation = &self.imp().navigation;
         let pages = navigation.navigation_stack();
@@ -172,14 +172,14 @@ impl Window {
         }
     }
 
-    /// Ends it, also while a dialog is open, which a window that is merely closed would close in its place.
+    /// Closes the window even while a dialog is open: `close` would close the dialog instead.
     pub(crate) fn quit(&self) {
         self.leave();
         self.destroy();
     }
 
     fn leave(&self) {
-        // A comparison that is cut short gives back what it has changed.
+        // Leaving the page ends a comparison, which then restores the state of before.
         self.pop_to_views();
         self.remember();
     }

@@ -1,14 +1,14 @@
-//! What the app remembers, in key files of the person's. What cannot be read or written is forgotten, no more.
+//! State that the app keeps in key files of the user. A file that cannot be read or written is ignored.
 
 use std::path::PathBuf;
 
 use gtk::glib;
 
 const GROUP: &str = "window";
-/// Remembers that it has been turned on before: the page that explains it has done its work.
+/// Set once Scherzo has been turned on: the introductory page is not shown any more.
 pub(crate) const SEEN_ON: &str = "seen-on";
 
-/// The remembered.
+/// One key file.
 #[derive(Debug)]
 pub(crate) struct WindowState {
     path: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct WindowState {
 impl WindowState {
     /// Reads the person's file of that name.
     pub(crate) fn load(name: &str) -> Self {
-        // As g_get_user_state_dir does, which is younger than what this is built for.
+        // As g_get_user_state_dir, which needs a newer GLib than the oldest that is supported.
         let usual = || glib::home_dir().join(".local").join("state");
         let directory = std::env::var_os("XDG_STATE_HOME").map_or_else(usual, PathBuf::from);
         Self::at(directory.join("scherzo").join(name))

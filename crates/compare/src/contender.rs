@@ -15,13 +15,13 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// Where the peer lies in the guest.
+/// Path of the peer's program in the guest.
 pub const PEER_PATH: &str = "/usr/lib/scherzo-rig/scx_rustland";
 const PEER_UNIT: &str = "peer.service";
 /// Time limit for the peer to load or unload.
 const PEER_LIMIT: Duration = Duration::from_secs(40);
 
-/// Records in a file that it was on.
+/// Name of the file that records that the peer was loaded.
 const HRTICK_OFF: &str = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
     cd /sys/kernel/debug/sched && if grep -qw HRTICK features; then touch /run/had-hrtick && echo NO_HRTICK > features; fi";
 const HRTICK_BACK: &str =

@@ -10,7 +10,7 @@ use scherzo_model::settings::{self, SettingFacts};
 
 use crate::times;
 
-/// Lines of at most 80 columns: clap wraps longer ones where the terminal ends, each for itself.
+/// Lines have at most 80 columns, because clap wraps each longer line by itself.
 const EXAMPLES: &str = "\
 Examples:
   scherzoctl enable                    turn Scherzo on, now and after every start
@@ -124,8 +124,9 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Hold a mode until Ctrl-C, or while a command runs
     ///
-    /// Fails if the mode cannot be held; may ask for a password. Signals are passed on to the command as by `run`. The newest hold decides, but low-power comes before all; a choice of mode by a
-    /// person releases all holds.
+    /// Fails if the mode cannot be held; may ask for a password. Signals are passed on to the command as by `run`.
+    ///
+    /// The newest hold decides, but low-power comes before all; a choice of mode by a person releases all holds.
     Hold(HoldOptions),
     /// Print the statistics since the scheduler was loaded
     Stats {
@@ -141,7 +142,9 @@ pub(crate) enum Command {
     },
     /// Show all settings, or change one
     ///
-    /// `get KEY` prints one, `set KEY VALUE` changes it for good, `unset KEY` returns to its default. The scherzo.toml that comes with the program explains each. What files in /etc/scherzo say cannot be changed here.
+    /// `get KEY` prints one, `set KEY VALUE` changes it for good, `unset KEY` returns to its default.
+    ///
+    /// The scherzo.toml that comes with the program explains each. What files in /etc/scherzo say cannot be changed here.
     Config {
         #[command(subcommand)]
         action: Option<ConfigAction>,
@@ -257,7 +260,8 @@ pub(crate) struct HoldOptions {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Any text; what is offered is for completion. A newer service may know more modes, and unknown ones are for it to refuse.
+/// Accepts any text and offers the known modes for completion: a newer service may know more modes, and refuses unknown
+/// ones itself.
 #[derive(Clone, Copy)]
 struct ModeName {
     or_auto: bool,
@@ -276,7 +280,7 @@ impl TypedValueParser for ModeName {
     }
 }
 
-/// Any text; a newer service may have more settings.
+/// Accepts any text and offers the known keys for completion: a newer service may have more settings.
 #[derive(Clone, Copy)]
 struct SettingKey;
 

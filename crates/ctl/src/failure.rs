@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     NoAnswer,
     /// The scheduler was ejected, or could not be loaded, and the kernel's own runs.
     FellBack,
-    /// A command cannot be started; the code is that of shells, and so is the next one.
+    /// A command cannot be started. This code and the next one are those of shells.
     CannotRun,
     NotFound,
 }
@@ -152,7 +152,7 @@ impl From<Error> for Failure {
             Error::Busy(_) => Kind::Busy,
             Error::NoAnswer(_) => return Self::no_answer(),
         };
-        // Those of the service's sentences that never vary are known to translators.
+        // The service's constant sentences are in the translators' template.
         Self::new(kind, known(&error.to_string()))
     }
 }

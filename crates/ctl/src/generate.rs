@@ -13,10 +13,10 @@ use scherzo_model::settings::{self, SettingType};
 use crate::cli::Options;
 use crate::failure::{Failure, Kind};
 
-/// Those of `scherzo-policy`, which is none of a client's business.
+/// The names in the registry of `scherzo-policy`, which clients do not depend on; a test compares them.
 const POLICIES: [&str; 2] = ["scherzo", "fifo"];
 
-/// Which values a setting takes, where these are words: the generators know no value that depends on another word.
+/// The words that each setting takes as its value. The generators of clap cannot let values depend on another argument.
 fn values_of_settings() -> impl Iterator<Item = (&'static str, String)> {
     settings::all().filter_map(|setting| {
         let values = match setting.values {
@@ -58,7 +58,7 @@ complete -F _scherzoctl_values -o bashdefault -o default scherzoctl
 
 fn with_zsh_values(script: &str) -> String {
     let cases = cases(|values| format!("compadd -- {values}"));
-    // The key is the word before; without a function of its own, the place of the value offers files.
+    // The generated script offers files for the value; this replaces them by the values of the key before it.
     let place = "':value -- Its new value:_default'";
     let ours = script.replace(place, "':value -- Its new value:_scherzoctl_values'");
     let function = format!("_scherzoctl_values() {{\n    case ${{words[CURRENT-1]}} in\n{cases}    esac\n}}\n");

@@ -53,8 +53,8 @@ impl Held {
         Ok(())
     }
 
-    /// Waits until someone releases the hold by choosing a mode. To be waited for until it answers: what has been
-    /// heard of a restart is lost otherwise.
+    /// Waits until someone releases the hold by choosing a mode. The future must not be dropped and started again: a
+    /// restart of the service that it has just noticed would be forgotten, and the hold not renewed.
     pub(crate) async fn last(&mut self) -> Result<(), Failure> {
         loop {
             tokio::select! {

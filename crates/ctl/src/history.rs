@@ -21,7 +21,7 @@ use crate::times;
 
 /// As many as fit a screen.
 const NR_ENTRIES: u32 = 20;
-/// What happens together is read together.
+/// Wait after a change, so that changes that come together are read together.
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub(crate) async fn show(client: &Client, output: &Output, options: &HistoryOpti
     let followed = if options.follow { Some(Changes::listen(client).await?) } else { None };
     let all = read(client).await?;
     let recent: Vec<_> = all.iter().filter(|entry| options.since.is_none_or(|since| entry.time_s >= since)).collect();
-    // What was asked for by time is not cut short.
+    // With --since there is no limit unless one is given.
     let nr_wanted = options.entries.unwrap_or(if options.since.is_some() { 0 } else { NR_ENTRIES });
     let nr_left_out = if nr_wanted == 0 { 0 } else { recent.len().saturating_sub(nr_wanted as usize) };
     print(output, options, &recent[nr_left_out..]);
@@ -82,7 +82,7 @@ async fn follow(
                 }
                 known = now;
             }
-            // It may return, and its history with it.
+            // The history continues when the service returns.
             Err(failure) if failure.kind() == Kind::Unreachable => {
                 output.note(&gettext("The service has ended; waiting for it to return."));
             }
@@ -91,7 +91,7 @@ async fn follow(
     }
 }
 
-/// What tells that there may be new entries: each goes with a change of a property, or with another service.
+/// Signals that come with new entries: a property has changed, or the service was started.
 struct Changes {
     properties: zbus::fdo::PropertiesChangedStream,
     owners: zbus::fdo::NameOwnerChangedStream,
@@ -127,8 +127,8 @@ async fn read(client: &Client) -> Result<Vec<Entry>, Failure> {
     Ok(entries.into_iter().map(entry).collect())
 }
 
-/// The end of `now` that was not there before. Entries leave one by one, wherever there is no room for them any more,
-/// and stay in order.
+/// The entries at the end of `now` that `before` does not have. The service may have dropped older entries from any place,
+/// but never reorders them.
 fn added<'a>(before: &[Entry], now: &'a [Entry]) -> &'a [Entry] {
     let mut before = before.iter();
     let nr_known = now.iter().take_while(|entry| before.any(|known| known == *entry)).count();

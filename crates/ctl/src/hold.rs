@@ -26,7 +26,7 @@ const SIGNALLED: i32 = 128;
 /// A command starts after this time at the latest, whether or not its mode is held by then.
 const START: Duration = Duration::from_millis(700);
 
-/// What becomes of a hold while a command runs.
+/// Changes of a hold while a command runs.
 enum News {
     Granted,
     Refused(Failure),
@@ -114,7 +114,7 @@ fn name_of(command: &[OsString]) -> String {
     name.to_string_lossy().chars().filter(|letter| !letter.is_control()).take(60).collect()
 }
 
-/// Runs the command to its end, and passes signals on to it. If the hold `is_late`, its arrival is worth a word.
+/// Runs the command to its end, and passes signals on to it. If the hold `is_late`, a message says when it is granted.
 async fn accompany(
     output: &Output,
     mode: &str,

@@ -71,7 +71,7 @@ async fn run(options: &Options, output: &Output) -> Result<ExitCode, Failure> {
 
 async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
     match command {
-        // They have ways of their own.
+        // `run` has handled these.
         Command::Run(_)
         | Command::Hold(_)
         | Command::Applications { .. }

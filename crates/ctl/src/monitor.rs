@@ -30,7 +30,7 @@ const SUSPEND: SignalKind = SignalKind::from_raw(rustix::process::Signal::TSTP.a
 const HEADING_EVERY: usize = 22;
 
 pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
-    // Registered once: what arrives while an answer is awaited is kept until the next turn of the loop.
+    // Registered before the loop: a signal that arrives while an answer is awaited is kept until the next iteration.
     let [mut interrupt, mut terminate, mut suspend] =
         [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SUSPEND)?];
     let Followed { mut shown, scheduler, mut updates, mut changes, mut owners } =
@@ -45,7 +45,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
                 view.update(&shown, stats, waits);
             }
             Some(_) = changes.next() => {
-                // If there is nobody to ask, that is about to be told.
+                // If the service does not answer, NameOwnerChanged follows, or the next change is read.
                 let Ok(now) = patience::read(client.snapshot()).await else { continue };
                 if now.state != shown.state {
                     view.forget();
@@ -63,7 +63,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
                     view.tell_state(output, &shown);
                 }
             }
-            // The shell is to have its own screen meanwhile.
+            // Ctrl-Z: the shell gets the main screen back while this program is stopped.
             _ = suspend.recv() => {
                 view.leave();
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
@@ -155,7 +155,7 @@ impl View {
         }
     }
 
-    /// What comes next is not to be compared with what came before.
+    /// Forgets the last reading, which rates must not be computed from any more.
     fn forget(&mut self) {
         self.earlier = None;
         if let Display::Lines(nr_lines) = &mut self.display {

@@ -25,7 +25,7 @@ pub(crate) fn document(stats: &Stats, histograms: &HashMap<String, Vec<u64>>, di
     for statistic in shown {
         metric(&mut text, statistic, statistic.key, stats, dialect);
     }
-    // One release gives the old names too.
+    // Renamed metrics keep their old names for one release.
     for (old, new) in RENAMED {
         if let Some(statistic) = statistics::find(new) {
             metric(&mut text, statistic, old, stats, dialect);
@@ -81,7 +81,7 @@ fn waits(text: &mut String, histograms: &HashMap<String, Vec<u64>>, dialect: Dia
             let end = if is_last { "+Inf".to_owned() } else { (2f64.powi(bucket as i32) / US_PER_S).to_string() };
             let _ = writeln!(text, "scherzo_wait_seconds_bucket{{class=\"{class}\",le=\"{end}\"}} {nr_so_far}");
         }
-        // In OpenMetrics there is none without a sum, and a sum is not known.
+        // OpenMetrics requires a sum for histograms, and the sum of the waits is not known.
         if dialect == Dialect::Prometheus {
             let _ = writeln!(text, "scherzo_wait_seconds_count{{class=\"{class}\"}} {nr_so_far}");
         }

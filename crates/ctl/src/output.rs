@@ -32,7 +32,7 @@ impl Output {
         Self { json, can_redraw, colour }
     }
 
-    /// Says what is no failure beside the output.
+    /// Prints a message that is no failure on standard error.
     pub(crate) fn note(&self, text: &str) {
         if self.json {
             document_beside(Map::from_iter([("note".to_owned(), text.into())]));
@@ -41,7 +41,7 @@ impl Output {
         }
     }
 
-    /// Gives the part of a sentence that stands between `*` the colour of how well things are; the words say it too.
+    /// Colours the part of a sentence between two `*` by the state; the words alone say the same.
     pub(crate) fn mark(&self, state: Option<State>, sentence: &str) -> String {
         let colour = match state {
             Some(State::Running) => "32",
@@ -81,8 +81,8 @@ pub(crate) fn text(text: &str) {
     end_without_reader(write!(io::stdout(), "{text}"));
 }
 
-/// A reader that has gone, such as `head`, is no failure, but there is nothing left to do: `monitor` would go on for ever.
-/// A text that is cut off otherwise, by a full disk, must not pass for the whole.
+/// When the reader has closed the pipe, as `head` does, the program ends successfully: `monitor` would go on for ever. Any
+/// other error, such as a full disk, is a failure, since the output is incomplete.
 fn end_without_reader(printed: io::Result<()>) {
     match printed.and_then(|()| io::stdout().flush()) {
         Ok(()) => {}
@@ -94,7 +94,7 @@ fn end_without_reader(printed: io::Result<()>) {
     }
 }
 
-/// Says something beside the output. If nobody listens, that is no failure.
+/// Prints a message on standard error. If that is closed, this is no failure.
 pub(crate) fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "scherzoctl: {text}");
 }
@@ -104,7 +104,7 @@ pub(crate) fn document(fields: Map<String, Value>) {
     line(&with_schema(fields).to_string());
 }
 
-/// As [`document`], beside the output: what is printed there may be a command's, or half a document.
+/// As [`document`], on standard error: standard output may belong to a command, or have half a document.
 pub(crate) fn document_beside(fields: Map<String, Value>) {
     let _ = writeln!(io::stderr(), "{}", with_schema(fields));
 }

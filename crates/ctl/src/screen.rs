@@ -16,13 +16,13 @@ const BAR_WIDTH: usize = 22;
 /// Eighths of a full block.
 const BLOCKS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 
-/// A screen of our own; dropping it brings back what was there.
+/// The alternate screen of the terminal; dropping it restores the main screen.
 pub(crate) struct Screen {
     terminal: Stdout,
 }
 
 impl Screen {
-    /// Another screen, without cursor, on which long lines are cut.
+    /// Switches to the alternate screen, hides the cursor and turns off line wrapping.
     pub(crate) fn open() -> Self {
         let screen = Self { terminal: io::stdout() };
         screen.reopen();
@@ -34,7 +34,7 @@ impl Screen {
         self.write("\x1b[?1049h\x1b[?25l\x1b[?7l");
     }
 
-    /// Brings back what was there.
+    /// Restores the main screen, the cursor and line wrapping.
     pub(crate) fn close(&self) {
         self.write("\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
@@ -46,7 +46,7 @@ impl Screen {
         self.write(&format!("\x1b[H{}\x1b[K\x1b[J", shown.join("\x1b[K\r\n")));
     }
 
-    /// A terminal that has gone is no failure.
+    /// Errors are ignored: the terminal may have been closed.
     fn write(&self, text: &str) {
         let mut terminal = self.terminal.lock();
         let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
@@ -126,7 +126,7 @@ fn label(bucket: usize) -> String {
 fn cell(histogram: &Histogram, bucket: usize) -> String {
     let count = histogram.counts[bucket];
     let most = histogram.counts.iter().max().copied().unwrap_or_default().max(1);
-    // Whatever is there can be seen.
+    // A count above zero has a visible bar.
     let eighths = (u128::from(count) * BAR_WIDTH as u128 * 8).div_ceil(u128::from(most)) as usize;
     let bar = BLOCKS[8].repeat(eighths / 8) + BLOCKS[eighths % 8];
     let number = if count == 0 { String::new() } else { count.to_string() };

@@ -7,13 +7,14 @@ use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What ends a command, or has a meaning of its own for it.
+/// Signals that end a command by default, or that programs give a meaning of their own.
 const PASSED_ON: [Signal; 6] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2];
-/// Those that a terminal sends to all programs in front, so to the command as well: it must not get them twice.
+/// Those that a terminal sends to its whole foreground process group, which includes the command: it must not get them
+/// twice.
 const OF_TERMINALS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
-/// Those that arrive from now on. What was ignored when this program started stays so, for the command too: that is how
-/// `nohup` works.
+/// The signals that arrive from now on. A signal that was ignored when this program started stays ignored, also for the
+/// command, as `nohup` needs it.
 pub(crate) fn listen() -> io::Result<mpsc::Receiver<Signal>> {
     let (tell, heard) = mpsc::channel(16);
     let ignored = ignored();
@@ -36,7 +37,7 @@ pub(crate) fn pass_on(signal: Signal, child: Option<u32>) {
     }
 }
 
-/// Whether what is typed in the terminal as Ctrl-C goes to this program and its command.
+/// Whether this program, and so its command, is in the foreground process group of the terminal.
 fn is_in_front() -> bool {
     // Standard input may be a pipe, but the terminal is still there.
     let Ok(terminal) = fs::File::open("/dev/tty") else { return false };

@@ -31,7 +31,7 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
     Ok(())
 }
 
-/// Without an answer, that is the status.
+/// Prints as the status that the service is not running or does not answer.
 fn tell_absence(failure: Failure, output: &Output) -> Failure {
     if output.json {
         let fields = [("reachable".to_owned(), false.into()), ("error".to_owned(), failure.document())];
@@ -59,7 +59,7 @@ pub(crate) async fn is_running(session: bool, output: &Output, is_quiet: bool) -
     verdict.map_err(Failure::told)
 }
 
-/// Whether Scherzo's scheduler is loaded; if not, what the exit code says. A degraded one still is.
+/// Success if Scherzo's scheduler is loaded, which it is while degraded too; else the kind of failure for the exit code.
 fn running_code(state: Option<State>) -> Result<(), Kind> {
     match state {
         Some(State::Running | State::Degraded) => Ok(()),

@@ -4,7 +4,7 @@ use chrono::{DateTime, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZon
 
 const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 
-/// What [`parse`] takes, for those who have typed something else.
+/// The error message of [`parse`].
 const TAKEN: &str =
     "give a time such as \"2026-03-01 17:05\", \"17:05\", today, yesterday, 30min, 2h, 3d or @SECONDS since 1970";
 

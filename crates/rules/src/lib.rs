@@ -1,7 +1,7 @@
-//! The rules of a person: which mode each application asks for while it runs.
+//! Rules for applications: the mode that each one requests while it runs.
 //!
-//! A file of the person's own counts more than the administrator's. Each line is `"desktop id or executable" = "mode"`;
-//! `auto` takes a rule of the administrator's back.
+//! The user's file takes precedence over the administrator's. Each line is `"desktop id or executable" = "mode"`; the
+//! mode `auto` disables a rule of the administrator's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use toml_edit::DocumentMut;
 
 const FILE: &str = "applications.toml";
 const ADMINISTRATORS: &str = "/etc/scherzo";
-/// A longer file was not written by hand.
+/// Longer files are not read: a file written by hand is shorter.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// What is asked for, by desktop id (without `.desktop`) or path of the executable.
@@ -63,7 +63,7 @@ impl Places {
 
     /// Makes the person's own directory, so that it can be watched before there are rules.
     pub fn prepare(&self) {
-        // Where that cannot be, there will be no rules to read.
+        // If the directory cannot be made, there are no rules to read.
         let _ = std::fs::create_dir_all(&self.own);
     }
 
@@ -102,7 +102,7 @@ impl Places {
         })
     }
 
-    /// Makes that there is no rule for it: the person's own is removed, one of the administrator's is taken back.
+    /// Ensures that no rule applies: removes the user's own rule, and disables one of the administrator's.
     pub fn remove(&self, application: &str) -> Result<(), Problem> {
         self.change(application, None)?;
         let is_administrators = self.read().0.contains_key(&key_of(application)?);
@@ -140,7 +140,7 @@ fn edit(file: &Path, text: &str) -> Result<DocumentMut, String> {
     })
 }
 
-/// The rules of one file; each that makes no sense costs a sentence and nothing else.
+/// The rules of one file. An invalid rule is skipped and reported in one sentence.
 fn parse(file: &Path) -> Result<(Rules, Vec<String>), String> {
     let document = edit(file, &read(file)?)?;
     let (mut rules, mut problems) = (Rules::new(), Vec::new());

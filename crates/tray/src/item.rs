@@ -34,7 +34,7 @@ impl Item {
     }
 
     fn send(&self, action: Action) {
-        // The other end goes when the item goes.
+        // It fails only when the program ends.
         let _ = self.actions.send(action);
     }
 
@@ -51,7 +51,7 @@ impl Item {
             ..RadioItem::default()
         };
         RadioGroup {
-            // An index that no option has: none is marked.
+            // An index out of range: no option is marked.
             selected: RequestedMode::ALL
                 .iter()
                 .position(|mode| Some(*mode) == requested)

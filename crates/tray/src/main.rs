@@ -72,7 +72,7 @@ fn run(options: &Options) -> Result<()> {
     })
 }
 
-/// What ended a stay in the panel.
+/// Why the icon leaves the panel.
 enum End {
     /// The person wants it to go.
     Quit,
@@ -150,7 +150,7 @@ async fn show(
     Ok(end)
 }
 
-/// Involuntary ends of the scheduler, each to be told once, whatever happens to the buses, if it lasts.
+/// Ejections of the scheduler. Each one that lasts is announced once, even if a bus is lost meanwhile.
 #[derive(Default)]
 struct Exits {
     nr_noted: u64,
@@ -165,7 +165,7 @@ impl Exits {
         }
     }
 
-    /// Waits until there is one to tell of.
+    /// Waits until an ejection is to be announced.
     async fn due(&mut self) {
         match self.due_at {
             Some(at) => tokio::time::sleep_until(at).await,
@@ -184,7 +184,7 @@ async fn act(client: Arc<Client>, action: Action, problems: mpsc::UnboundedSende
         Action::OpenApp(_) | Action::Autostart(_) | Action::Quit => Ok(()),
     };
     if let Err(problem) = done {
-        // Nobody is interested any more if the panel has gone meanwhile.
+        // The receiver ends with the icon; then nobody can be told.
         let _ = problems.send(problem);
     }
 }

@@ -47,7 +47,7 @@ impl Remote {
     }
 
     fn send(&self, action: Action) {
-        // The other end goes when the program goes.
+        // The receiver lives as long as the program.
         let _ = self.0.send(action);
     }
 }

@@ -1,4 +1,4 @@
-//! What else the session bus is needed for: being there once, notices, and the app.
+//! The session bus: a single instance, notifications, and starting the app.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -117,12 +117,12 @@ fn spawn_app(token: Option<String>) -> std::io::Result<()> {
     let beside = std::env::current_exe().map(|program| program.with_file_name(APP_PROGRAM));
     let program = beside.ok().filter(|program| program.exists()).unwrap_or_else(|| APP_PROGRAM.into());
     let mut child = Command::new(program).envs(token.map(|token| ("XDG_ACTIVATION_TOKEN", token))).spawn()?;
-    // Somebody must take note of its end.
+    // The thread waits for the process, so that it does not stay a zombie.
     std::thread::spawn(move || child.wait());
     Ok(())
 }
 
-/// Text where markup is understood.
+/// Escapes a text for notifications, which may contain markup.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,4 +1,4 @@
-//! What is shown: a pure function of what is known of the service.
+//! What the tray shows, as a pure function of the client's state.
 
 use scherzo_api::catalogue::{mode_title, translated};
 use scherzo_api::client::{ClientState, Link};
@@ -55,7 +55,7 @@ const OFF_ICON: &str = "scherzo-off-symbolic";
 const WARNING_ICON: &str = "scherzo-warning-symbolic";
 
 impl View {
-    /// Of what is known.
+    /// The view of a state.
     #[must_use]
     pub fn of(state: &ClientState) -> Self {
         match (&state.link, state.current()) {
@@ -105,7 +105,7 @@ impl View {
         let automatic = translated(mode_title(RequestedMode::Auto)).into_owned();
         Self {
             icon,
-            // Who has turned it off knows.
+            // The user has turned it off, so there is nothing to explain.
             is_alarming: service.enabled && icon == WARNING_ICON,
             headline,
             detail: service.why(),
@@ -150,7 +150,7 @@ pub struct Notice {
     pub text: String,
 }
 
-/// The scheduler ended by itself, if nothing has come of it since.
+/// A notice that the scheduler was ejected, if it still is.
 #[must_use]
 pub fn ejection(state: &ClientState) -> Option<Notice> {
     state.lasting_exit().map(|exit| Notice {
@@ -159,7 +159,7 @@ pub fn ejection(state: &ClientState) -> Option<Notice> {
     })
 }
 
-/// What was chosen was not done.
+/// A notice that a change was refused or failed.
 #[must_use]
 pub fn refusal(problem: &Error) -> Notice {
     let text = if problem.is_unreachable() {
@@ -168,7 +168,7 @@ pub fn refusal(problem: &Error) -> Notice {
         // Those of the service's sentences that never vary are known to translators.
         known(&problem.to_string())
     };
-    // What is late may be done still.
+    // The service may still carry out a change that it has not answered.
     let title = if matches!(problem, Error::Busy(_) | Error::NoAnswer(_)) {
         gettext("Not Done Yet")
     } else {

@@ -26,7 +26,7 @@ const RETRY_AT_MOST: Duration = Duration::from_secs(30);
 /// Wait before a service that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// A proxy that asks rather than remembers.
+/// A proxy without a cache of properties.
 pub(super) async fn scheduler(bus: &Connection) -> zbus::Result<SchedulerProxy<'static>> {
     SchedulerProxy::builder(bus).cache_properties(CacheProperties::No).build().await
 }
@@ -92,7 +92,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
     /// Until the bus is lost.
     async fn follow_bus(&mut self, bus: &Connection) -> Result<(), Error> {
         let registry = DBusProxy::new(bus).await?;
-        // Listened to before anything is asked, so that nothing falls in between.
+        // Subscribed before the first question, so that no change between the two is missed.
         let mut owners = registry.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
         let mut installed = registry.inner().receive_signal("ActivatableServicesChanged").await?;
         loop {
@@ -115,7 +115,8 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         }
     }
 
-    /// Until the service has gone. It is addressed by its unique name: the bus would start another one for the known.
+    /// Follows the service until it leaves the bus. Calls go to its unique name: for the well-known name the bus would
+    /// start another service.
     async fn follow_service(
         &mut self,
         bus: &Connection,
@@ -143,7 +144,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 Some(_) = owners.next() => return Ok(()),
                 Some(_) = changes.next() => {
                     self.read(&properties).await;
-                    // What changes a property is also an entry of the history.
+                    // Every change of a property has an entry in the history.
                     served.nr_history = 0;
                 }
                 Some(exit) = exits.next() => if let Ok(exit) = exit.args() {
@@ -153,7 +154,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 Some(second) = seconds.next() => if let Ok(second) = second.args() {
                     self.read_waits(&service, Stats::from_wire(second.stats())).await;
                 },
-                // An error means that the client has been dropped, which ends this future as well.
+                // It fails only when the client has been dropped, which ends this future as well.
                 _ = self.wanted.changed() => {}
                 () = sleep(ASK_AGAIN), if is_silent => self.read(&properties).await,
                 () = self.impatience.notified() => self.read(&properties).await,
@@ -161,10 +162,11 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         }
     }
 
-    /// Subscribes, unsubscribes and reads the history as it has come to be wanted; returns what is served now.
+    /// Subscribes to statistics, unsubscribes, or reads the history, as clients watch these topics; returns the topics
+    /// that are served now.
     async fn serve_watches(&mut self, service: &SchedulerProxy<'_>, served: Watched) -> Watched {
         let wanted = *self.wanted.borrow_and_update();
-        // What fails here fails with the service, and is done again when that has returned.
+        // These calls fail only together with the service, and are repeated when it has returned.
         match (served.nr_statistics, wanted.nr_statistics) {
             (0, 1..) => drop(timeout(READ, service.subscribe()).await),
             (1.., 0) => drop(timeout(READ, service.unsubscribe()).await),
@@ -190,7 +192,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
     }
 
     async fn read_waits(&mut self, service: &SchedulerProxy<'_>, stats: Stats) {
-        // An error means that the scheduler has just ended: a property is about to tell.
+        // An error means that the scheduler has just been unloaded; a change of State follows.
         if let Ok(Ok(waits)) = timeout(READ, service.get_wait_histogram()).await {
             let waits = Waits::from_wire(&waits);
             self.hear(Event::Statistics(Box::new(Reading { stats, waits })));
@@ -211,7 +213,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
     }
 }
 
-/// Who serves, if anybody does. Asking starts nobody.
+/// The unique name of the service, if it runs. Asking does not start it.
 async fn owner(registry: &DBusProxy<'_>) -> Result<Option<OwnedUniqueName>, Error> {
     match registry.get_name_owner(BusName::from_static_str(BUS_NAME)?).await {
         Ok(owner) => Ok(Some(owner)),

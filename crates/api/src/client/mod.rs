@@ -1,15 +1,15 @@
 //! A client of the service, for programs that show it: applets, apps.
 //!
-//! [`ClientState`] is what such a program knows, as a pure fold of [`Event`]s. [`Client`] keeps one current: it connects,
-//! notices when bus or service go and come, tries again, and hands every new state to a closure. It has a thread of its
-//! own, which sleeps until the bus says something; so it goes with any main loop, and with none:
+//! [`ClientState`] is the state that such a program shows, a fold over [`Event`]s. [`Client`] keeps it current: it connects
+//! to the bus, follows the service, reconnects when either has gone, and passes every new state to a closure. It has a
+//! thread of its own, which sleeps until a message arrives, so it works with any main loop and without one:
 //!
 //! ```no_run
 //! use scherzo_api::client::{Bus, Client};
 //!
 //! let (states, inbox) = std::sync::mpsc::channel();
 //! let client = Client::start(Bus::System, move |state| {
-//!     // In an app: send it to the main loop. Whoever no longer listens no longer matters.
+//!     // In an app: send it to the main loop. It fails when the receiver has ended, which is no error.
 //!     let _ = states.send(state.clone());
 //! })?;
 //! for state in inbox {

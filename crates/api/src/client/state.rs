@@ -1,4 +1,4 @@
-//! What a client knows, as a fold of what it hears. Pure: no bus, no clock.
+//! The state of a client, as a fold over events. It uses neither the bus nor a clock.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::histogram::Waits;
 use crate::stats::Stats;
 use crate::types::{Reason, State};
 
-/// An involuntary end is told to people if it lasts as long as this, see [`ClientState::lasting_exit`]. A spare engine takes
-/// over much sooner.
+/// Clients notify people of an ejection that lasts longer than this, see [`ClientState::lasting_exit`]. A standby engine
+/// takes over much sooner.
 pub const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Whether the service can be reached, and if not, what is in the way.
@@ -34,7 +34,7 @@ pub enum Link {
         /// The error, in English.
         problem: String,
     },
-    /// What is known is current.
+    /// The service answers, and the state is current.
     Up,
 }
 
@@ -76,7 +76,7 @@ impl Exit {
     }
 }
 
-/// What a client hears.
+/// What changes the state of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The bus cannot be reached, or was lost.
@@ -95,7 +95,7 @@ pub enum Event {
     Exited(Exit),
 }
 
-/// What a client knows.
+/// The state of a client.
 ///
 /// Fold [`Event`]s into it with [`ClientState::apply`]; [`super::Client`] does so.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -108,14 +108,14 @@ pub struct ClientState {
     pub reading: Option<Box<Reading>>,
     /// The history, the oldest entry first; filled while someone watches it.
     pub history: Vec<Entry>,
-    /// The last involuntary end that this client has witnessed.
+    /// The last ejection that was signalled to this client.
     pub last_exit: Option<Exit>,
-    /// How many it has witnessed; grows by one with each, so that each is told once.
+    /// The number of ejections signalled to this client, so that people are notified of each once.
     pub nr_exits: u64,
 }
 
 impl ClientState {
-    /// Takes in an event; false if nothing that is known has changed by it.
+    /// Applies an event; returns whether the state has changed.
     pub fn apply(&mut self, event: Event) -> bool {
         let before = self.clone();
         match event {
@@ -129,7 +129,7 @@ impl ClientState {
                     self.reading = None;
                 }
             }
-            // What was on its way when the scheduler ended.
+            // This reading was sent before the scheduler was unloaded.
             Event::Statistics(reading) => self.reading = self.is_loaded().then_some(reading),
             Event::History(history) => self.history = history,
             Event::Exited(exit) => {
@@ -163,8 +163,8 @@ impl ClientState {
         matches!(self.state(), Some(State::Running | State::Degraded))
     }
 
-    /// The last involuntary end, unless something has come of it: Scherzo is loaded again, or somebody has turned it off.
-    /// To be asked [`TELL_AFTER`] an end: when that is heard of, the properties may still be those of before.
+    /// The last ejection, unless Scherzo has been loaded again or turned off since.
+    /// Call it [`TELL_AFTER`] the exit: the properties may be older than the signal.
     #[must_use]
     pub fn lasting_exit(&self) -> Option<&Exit> {
         let is_off = self.current().is_some_and(|service| !service.enabled);

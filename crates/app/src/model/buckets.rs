@@ -94,7 +94,7 @@ impl Chart {
         Self { title, nr_waits, bars, marks, ticks: ticks(range), top }
     }
 
-    /// All of it in a sentence, for those who do not see it.
+    /// A description for screen readers.
     pub(crate) fn summary(&self) -> String {
         let [median, slowest] = self.marks.as_slice() else { return gettext("Nothing has waited.") };
         let template = ngettext(
@@ -117,7 +117,7 @@ fn describe(bucket: usize, count: u64, share: f64) -> String {
     format!("{range}: {} ({})", fill(&waits, &[("number", &count)]), percent(share))
 }
 
-/// Decades lie where they lie, not at the edges of buckets.
+/// Ticks are at powers of ten, which are not bounds of buckets.
 fn ticks(range: Range) -> Vec<Tick> {
     let decades = (0..8).map(|power| 10u64.pow(power)).filter(|us| (0.02..0.98).contains(&range.place(*us)));
     decades.map(|us| Tick { place: range.place(us), text: duration_us(us) }).collect()

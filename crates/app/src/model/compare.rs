@@ -61,7 +61,7 @@ pub(crate) enum Verdict {
 
 /// Chance may separate the sides as far as this at most: 5 % of the time.
 const SIGNIFICANCE: f64 = 0.05;
-/// A smaller difference is none that anybody would notice.
+/// A smaller difference is not noticeable.
 const FACTOR_AT_LEAST: f64 = 1.1;
 const NR_ROUNDS_AT_LEAST: usize = 4;
 

@@ -1,12 +1,12 @@
-//! What systemd says of the service of the session that goes by the rules for applications, as the preferences show it.
+//! The state of the session's service that follows the rules for applications, as the preferences show it.
 
 use gtk::{gio, glib};
 use scherzo_i18n::gettext;
 
-/// Names it to systemd.
+/// The name of its unit.
 pub(crate) const UNIT: &str = "scherzo-applications.service";
 
-/// Whether the rules for applications are gone by.
+/// Whether the rules for applications are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follower {
     /// The session has no systemd.

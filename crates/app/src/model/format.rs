@@ -49,7 +49,7 @@ pub(crate) fn with_commands(text: &str) -> String {
     let text = glib::markup_escape_text(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        // One of them has no partner: it stands for itself.
+        // An odd number of backquotes marks no commands: all are literal.
         return text.into();
     }
     let marked = |(nth, part): (usize, &&str)| if nth % 2 == 1 { format!("<tt>{part}</tt>") } else { (*part).into() };

@@ -1,4 +1,4 @@
-//! What is shown, worked out from what is known. Nothing here needs a display, so that all of it is tested.
+//! What the widgets show, computed from the client's state. Nothing here needs a display, so unit tests cover it.
 
 pub(crate) mod automation;
 pub(crate) mod buckets;

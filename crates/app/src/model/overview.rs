@@ -8,7 +8,7 @@ use scherzo_i18n::{fill, gettext};
 /// What the page is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Page {
-    /// Not known yet: nothing is claimed.
+    /// The state is not known yet.
     Waiting,
     /// There is nothing to control.
     Obstacle(Obstacle),
@@ -97,7 +97,7 @@ pub(crate) struct Controls {
     pub(crate) mode: RequestedMode,
     pub(crate) preemption: bool,
     pub(crate) holds: Vec<Hold>,
-    /// What is wrong though it is turned on, with a way forward.
+    /// What is wrong although Scherzo is turned on, and a button that helps.
     pub(crate) banner: Option<(String, Option<Way>)>,
 }
 
@@ -114,7 +114,7 @@ impl Page {
     }
 
     fn of_service(service: &Snapshot, seen_on: bool) -> Self {
-        // As long as it is wanted, it comes back by itself once the obstacle has gone.
+        // While turned on, Scherzo is loaded by itself once the obstacle has gone.
         let other = service.enabled.then_some(Way::TurnOff);
         match service.known_state() {
             Some(State::Unsupported) => Self::Obstacle(Obstacle {
@@ -236,7 +236,7 @@ impl Hold {
         let mode = Mode::from_name(&details.get("mode")?.to_string())?;
         let mode = catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode)));
         let title = details.get("application")?.to_string();
-        // Only the reasons of one's own programs are told.
+        // The service tells the reasons of the user's own programs only.
         let text = match details.get("reason") {
             Some(reason) => format!("{mode} · {reason}"),
             None => mode.into_owned(),

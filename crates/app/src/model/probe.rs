@@ -29,7 +29,7 @@ impl Probe {
         let stopped = Arc::new(AtomicBool::new(false));
         let probe = Self { stopped: Arc::clone(&stopped) };
         thread::Builder::new().name("scherzo-probe".to_owned()).spawn(move || {
-            // Without it the kernel may add 50 µs to each rest; then both sides have them.
+            // Without this the kernel may add its timer slack of 50 µs to each sleep, on both sides alike.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             let found = measure(duration, &stopped);
             if !stopped.load(Ordering::Relaxed) {

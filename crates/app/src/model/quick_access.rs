@@ -1,4 +1,4 @@
-//! What GNOME Shell says of our extension, as the preferences show it; and what keeps the icon from the panel.
+//! The state of the GNOME Shell extension as the preferences show it, and reasons why the tray's icon cannot be shown.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use gtk::glib::VariantDict;
 use gtk::{gio, glib};
 use scherzo_i18n::{fill, gettext};
 
-/// Names it in GNOME Shell.
+/// The extension's UUID.
 pub(crate) const EXTENSION: &str = "scherzo@scherzo.org";
 
 /// Whether the toggle can be in the quick settings, and is.

@@ -16,7 +16,7 @@ pub(crate) enum Weight {
 }
 
 impl Weight {
-    /// Of the service's word for it; a word of a newer service is worth a note.
+    /// Parses the service's severity; one that this version does not know counts as a note.
     pub(crate) fn of(severity: &str) -> Self {
         match severity {
             "error" => Self::Error,
@@ -61,7 +61,7 @@ pub(crate) fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-/// What all of it comes to.
+/// The headline for all findings.
 pub(crate) fn summary(findings: &[Finding]) -> String {
     match findings.iter().map(|finding| Weight::of(&finding.severity)).min() {
         Some(Weight::Error) => gettext("Something keeps Scherzo from working"),

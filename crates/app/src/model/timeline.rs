@@ -14,13 +14,13 @@ use super::plot::{Hue, Plot, Point, Series, Stroke};
 
 /// How far back it goes.
 pub(crate) const SPAN_S: f64 = 300.0;
-/// Readings further apart do not belong to one second: the page was hidden meanwhile.
+/// Readings further apart make no second: the page was hidden in between.
 const GAP_S: f64 = 3.5;
 
 /// One second, from two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
-    /// When, on a clock that only goes forward.
+    /// When, on a monotonic clock.
     at_s: f64,
     /// When, in seconds since 1970.
     time_s: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Takes in a reading made at `at_s` on a clock that only goes forward, `time_s` seconds since 1970.
+    /// Adds a reading taken at `at_s` on a monotonic clock, `time_s` seconds since 1970.
     pub(crate) fn push(&mut self, at_s: f64, time_s: u64, reading: &Reading) {
         if let Some((before_s, before)) = self.last.replace((at_s, reading.clone()))
             && at_s - before_s <= GAP_S
@@ -62,7 +62,7 @@ impl Timeline {
         }
     }
 
-    /// Nothing was seen.
+    /// Whether there are no seconds.
     pub(crate) fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }

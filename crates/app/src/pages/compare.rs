@@ -1,7 +1,7 @@
-//! Measures this computer with the kernel's own scheduler and with Scherzo in turns, while the person goes on working.
+//! Measures this computer alternately with the kernel's own scheduler and with Scherzo, while the user goes on working.
 //!
-//! Whatever ends it, Scherzo is afterwards on or off as it was before; a note in a key file makes that true
-//! even if the app is killed meanwhile.
+//! However the comparison ends, Scherzo is afterwards on or off as it was before. A note in a key file ensures that even
+//! if the app is killed meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -23,9 +23,9 @@ use crate::service::Service;
 use crate::widgets::HistogramChart;
 use crate::window_state::WindowState;
 
-/// A file of its own: the window's is held by the window.
+/// A separate key file: the window keeps its own one in memory.
 const NOTES: &str = "comparison.ini";
-/// Set while a comparison may have changed what runs; which way to go back.
+/// Set while a comparison may have turned Scherzo on or off; the other key says which to restore.
 const NOTE_UNDER_WAY: &str = "under-way";
 const NOTE_WAS_ON: &str = "was-on";
 
@@ -119,7 +119,7 @@ enum Failure {
     Cancelled,
     /// A sentence.
     Told(String),
-    /// The person may not change what runs, or would not say who they are: nothing was changed. A sentence.
+    /// The user has no right to turn Scherzo on or off, or did not authenticate; nothing was changed. A sentence.
     Refused(String),
 }
 
@@ -128,7 +128,7 @@ impl ComparePage {
         glib::Object::builder().property("service", service).build()
     }
 
-    /// If the app ended in the middle of a comparison, what it had changed is changed back.
+    /// Restores the state of before if the app was killed during a comparison.
     pub(crate) fn restore_after_accident(service: &Service, window: &gtk::Widget) {
         let remembered = WindowState::load(NOTES);
         if !remembered.flag(NOTE_UNDER_WAY) {
@@ -136,7 +136,7 @@ impl ComparePage {
         }
         let (client, was_on) = (service.client(), remembered.flag(NOTE_WAS_ON));
         let bound = service.downgrade();
-        // At the first moment at which it can be.
+        // As soon as the service answers.
         let is_done = Cell::new(false);
         service.follow(window, move |window, state| {
             if state.current().is_some()
@@ -147,7 +147,7 @@ impl ComparePage {
                 notices.act(&service, async move {
                     let restored = restore(&client, was_on).await;
                     if matches!(restored, Err(Error::AccessDenied(_))) {
-                        // Asked once is enough.
+                        // The user is asked only once.
                         note(None);
                     }
                     restored
@@ -199,7 +199,7 @@ impl ComparePage {
         imp.stack.set_visible_child_name("under-way");
         let plan = Plan::CHOICES.get(imp.duration.selected() as usize).copied().unwrap_or(Plan::CHOICES[0]);
         let page = self.clone();
-        // It outlives the window until what was changed is changed back.
+        // Keeps the application alive without its window until the state of before is restored.
         let app = gio::Application::default();
         glib::spawn_future_local(async move {
             let hold = app.as_ref().map(gio::prelude::ApplicationExtManual::hold);
@@ -222,7 +222,7 @@ impl ComparePage {
         });
     }
 
-    /// Ends a comparison under way; what it has changed is changed back.
+    /// Cancels a comparison under way, which then restores the state of before.
     fn cancel(&self) {
         self.imp().is_cancelled.set(true);
         self.imp().probe.take();
@@ -251,7 +251,7 @@ impl ComparePage {
     async fn measure_round(&self, duration: Duration) -> Result<Histogram, Failure> {
         let (done, found) = async_channel::bounded(1);
         let tell = move |round| {
-            // A comparison that was given up no longer listens.
+            // The receiver is gone if the comparison was cancelled.
             let _ = done.try_send(round);
         };
         let probe = Probe::start(duration, tell).map_err(|problem| Failure::Told(problem.to_string()))?;

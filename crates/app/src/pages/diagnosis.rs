@@ -104,7 +104,7 @@ impl DiagnosisPage {
         });
     }
 
-    /// As soon as it is known whether there is a service: an app that starts at this page does not know yet.
+    /// Diagnoses as soon as it is known whether the service runs, which an app that starts at this page does not know yet.
     fn look_first(&self, state: &ClientState) {
         if state.link != Link::Connecting && !self.imp().has_looked.replace(true) {
             self.look();

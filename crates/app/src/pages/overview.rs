@@ -169,8 +169,8 @@ impl OverviewPage {
         });
     }
 
-    /// What a control that was just used needs: the page, and what is shown. A control that only follows what is shown
-    /// finds that it agrees.
+    /// For a handler of a control: the page, and what it shows. A control that was changed by `update` agrees with what is
+    /// shown, which tells it from one that the user has changed.
     fn context(this: &glib::WeakRef<Self>) -> Option<(Self, Controls)> {
         let page = this.upgrade()?;
         let shown = match page.imp().page.borrow().as_ref()? {
@@ -197,7 +197,7 @@ impl OverviewPage {
             Way::TryAgain => self.service().client().retry(),
             Way::StartService => self.act(|client, _| async move {
                 let started = client.start_service().await;
-                // It may have been removed meanwhile.
+                // The service may have been removed meanwhile.
                 client.retry();
                 started
             }),
@@ -208,7 +208,7 @@ impl OverviewPage {
                 Ok(())
             }),
             Way::Diagnose => {
-                // The window has this action always; it shows what there is without a service, too.
+                // win.diagnose is disabled without a service; this action is not.
                 let _ = self.activate_action("win.show-view", Some(&"diagnosis".to_variant()));
             }
         }
@@ -247,7 +247,7 @@ impl OverviewPage {
         let imp = self.imp();
         let seen_on = imp.remembered.get().is_some_and(|remembered| remembered.flag(SEEN_ON));
         let page = Page::of(state, seen_on);
-        // What is shown is replaced first: controls that follow it then agree with it, and ask for nothing.
+        // Replaced before the controls change, so that their handlers find nothing to do.
         imp.page.replace(Some(page.clone()));
         let name = match &page {
             Page::Waiting => "waiting",

@@ -159,7 +159,7 @@ impl StatisticsPage {
         ];
         for (class, hue, title, chart) in charts {
             let histogram = waits.of(class);
-            // The first two are what it is about; the others show once there is something to show.
+            // Interactive and batch are always shown, the other classes once they have waits.
             let is_main = matches!(class, Class::Interactive | Class::Batch);
             if let Some(section) = chart.parent() {
                 section.set_visible(is_main || histogram.nr_total() > 0);
@@ -174,7 +174,7 @@ impl StatisticsPage {
         imp.engine.set_plot(timeline.engine(), memory.as_deref());
     }
 
-    /// Writes what was seen to a file of the person's choice.
+    /// Writes the recorded seconds to a file that the user chooses.
     pub(crate) fn export(&self) {
         let Some(notices) = Notices::over(self) else { return };
         if self.imp().timeline.borrow().is_empty() {
@@ -189,7 +189,7 @@ impl StatisticsPage {
             .modal(true)
             .build();
         glib::spawn_future_local(async move {
-            // Dismissed: nothing is wanted.
+            // The dialog was dismissed.
             let Ok(file) = dialog.save_future(window.as_ref()).await else { return };
             let saved = file.replace_contents_future(csv, None, false, gio::FileCreateFlags::NONE).await;
             match saved {

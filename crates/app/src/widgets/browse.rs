@@ -54,7 +54,7 @@ fn follow_keys<C: Browsable>(chart: &C) {
     chart.add_controller(focus);
 }
 
-/// Where a key leads; without a cursor, to the end that it comes from.
+/// The place that an arrow key moves the cursor to; without a cursor, the first one in its direction.
 fn step(key: gdk::Key, from: Option<usize>, nr_places: usize) -> Option<usize> {
     let last = nr_places.checked_sub(1)?;
     match key {

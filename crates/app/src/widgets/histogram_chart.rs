@@ -83,7 +83,7 @@ impl HistogramChart {
         let bar_width = width / chart.bars.len().max(1) as f32;
         let cursor = self.imp().cursor.get();
         for (nth, bar) in chart.bars.iter().enumerate().filter(|(_, bar)| bar.share > 0.0) {
-            // A single wait among millions is a pixel still.
+            // A bar that is not empty is at least a pixel high.
             let bar_height = ((bar.share / chart.top) as f32 * (bottom - top)).max(1.5);
             let color = if cursor.is_none_or(|cursor| cursor == nth) { color } else { color.with_alpha(0.5) };
             let left = nth as f32 * bar_width + GAP_PX / 2.0;
@@ -107,7 +107,7 @@ impl HistogramChart {
         self.draw_marks(canvas, chart, cursor.is_none(), top, bottom);
     }
 
-    /// Percentiles; their names give way to what is written about a bar.
+    /// Draws the percentiles; their names are left out while a bar is described.
     fn draw_marks(&self, canvas: &Canvas<'_>, chart: &Chart, named: bool, top: f32, bottom: f32) {
         let width = self.width() as f32;
         for (nth, mark) in chart.marks.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Charts. They draw what the models worked out, and say it to those who do not see it.
+//! Charts. They draw the models, and describe them to screen readers.
 
 mod browse;
 mod canvas;

@@ -22,7 +22,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Starts a thread that waits: tokio watches no foreign descriptor in safe code.
+    /// Starts a thread that reads the notices: tokio cannot watch a foreign descriptor in safe code.
     pub(crate) fn new() -> io::Result<Self> {
         let queue = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
         let (tell, heard) = mpsc::channel(1);
@@ -48,7 +48,7 @@ impl Notices {
         Ok(inotify::add_watch(&self.queue, directory, changes | WatchFlags::ONLYDIR).map(drop)?)
     }
 
-    /// Waits until something has changed. What exactly is best found out by looking.
+    /// Waits until something has changed. It does not say what: callers read the directories again.
     pub(crate) async fn changed(&mut self) -> io::Result<()> {
         self.heard.recv().await.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
     }
@@ -56,7 +56,7 @@ impl Notices {
     /// All units below this slice, now and in notices to come.
     pub(crate) fn units(&self, slice: &Path) -> io::Result<BTreeSet<PathBuf>> {
         let mut units = BTreeSet::new();
-        // Watched first, so that nothing comes unseen.
+        // The watch comes first, so that no unit is missed between the two calls.
         self.watch(slice, WatchFlags::CREATE | WatchFlags::DELETE)?;
         for entry in std::fs::read_dir(slice)?.flatten() {
             let path = entry.path();

@@ -35,14 +35,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The rules are these from now on. True if they are others than before.
+    /// Replaces the rules; returns whether they differ from those before.
     pub(crate) fn rule(&mut self, rules: Rules) -> bool {
         let changed = rules != self.rules;
         self.rules = rules;
         changed
     }
 
-    /// Whether rules name executables, which cost a look into processes.
+    /// Whether any rule names an executable, so that the processes of units have to be read.
     pub(crate) fn needs_executables(&self) -> bool {
         self.rules.keys().any(|key| key.starts_with('/'))
     }
@@ -89,7 +89,7 @@ impl Running {
         self.refused.clear();
     }
 
-    /// What to ask for. Releases count as done, holds once they are granted.
+    /// The calls that are due. A release is recorded as done here, a hold when it is granted.
     pub(crate) fn steps(&mut self) -> Vec<Step> {
         let wanted = self.wanted();
         let stale = self.held.extract_if(.., |name, (_, mode)| wanted.get(name) != Some(mode));

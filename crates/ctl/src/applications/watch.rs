@@ -35,7 +35,7 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
     let slice = slice.unwrap_or_else(|| applications_of(rustix::process::getuid().as_raw()));
     let (seen, mut news) = mpsc::channel(16);
     let mut watcher = Watcher::new(client, places, slice, seen).await?;
-    // Registered once: what arrives while the watcher is busy is kept until the next turn of the loop.
+    // Registered before the loop: a signal that arrives while the watcher is busy is kept until the next iteration.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| own_failure(&error))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| own_failure(&error))?;
     watcher.look();
@@ -101,11 +101,11 @@ impl<'a> Watcher<'a> {
     /// Finds out what has changed.
     fn look(&mut self) {
         for directory in self.places.directories() {
-            // One that is missing has no rules.
+            // A missing directory has no rules.
             let _ = self.notices.watch_files(directory);
         }
         let (rules, problems) = self.places.read();
-        // New rules may name what has long been running.
+        // New rules may name applications that run already.
         let afresh = self.running.rule(rules);
         self.complain(problems);
         let units = self.notices.units(&self.slice).unwrap_or_default();
@@ -126,7 +126,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// A late look may tell of a unit that has ended meanwhile.
+    /// Ignores units that have ended since their processes were read.
     fn seen_in(&mut self, unit: PathBuf, executable: String) {
         if self.units.contains(&unit) {
             self.running.started(unit, executable);
@@ -152,7 +152,7 @@ impl<'a> Watcher<'a> {
     /// Asks the service for what has to be held, if it runs. Asking must not start it.
     async fn ask(&mut self) -> Result<(), Failure> {
         let owner = self.client.owner().await?;
-        // Compared here instead of believing the notice, which may come after the first hold of a new service.
+        // Compared here because NameOwnerChanged may arrive after a new service has granted its first hold.
         if owner != self.granter {
             self.running.service_gone();
             self.granter.clone_from(&owner);
@@ -162,7 +162,7 @@ impl<'a> Watcher<'a> {
         let reason = gettext("A rule for this application");
         for step in self.running.steps() {
             match step {
-                // A service that has forgotten the hold holds nothing.
+                // Errors do not matter: a service that does not know the hold does not hold it.
                 Step::Release(cookie) => drop(scheduler.release_mode(cookie).await),
                 Step::Hold(name, mode) => match scheduler.hold_mode_quietly(mode.name(), &reason, &name).await {
                     Ok(cookie) => self.running.granted(name, cookie, mode),
