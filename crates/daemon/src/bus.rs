@@ -24,8 +24,9 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedVariant, Variant};
 
 use crate::authorize::{Authorizer, sender_uid};
+use crate::config::Change;
 use crate::diagnose;
-use crate::settings::{self, Setting, Settings, Value};
+use crate::settings::{self, Settings};
 use crate::shell::{Answer, Input};
 use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
 
@@ -47,6 +48,15 @@ pub struct Service {
 }
 
 impl Service {
+    /// Has settings changed, if the caller may do that.
+    async fn change_settings(&self, changes: Vec<Change>, call: &Header<'_>, bus: &Connection) -> Result<(), Error> {
+        self.authorizer.check(bus, call, right_to_change(&changes)).await?;
+        let caller = caller(bus, call).await?;
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
     async fn ask(&self, caller: Caller, request: Request) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
         self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
@@ -109,15 +119,17 @@ pub(crate) fn error_of(refusal: Refusal) -> Error {
 }
 
 /// The polkit action for changing these settings.
-fn right_to_change(mut settings: impl Iterator<Item = &'static Setting>) -> &'static str {
-    if settings.all(Setting::is_automation) { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE }
+fn right_to_change(changes: &[Change]) -> &'static str {
+    let is_automation = changes.iter().all(|(setting, _)| setting.is_automation());
+    if is_automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE }
 }
 
-pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<(&'static Setting, Value)>, Error> {
+pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<Change>, Error> {
     let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &settings::from_variant(value));
     let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
     let agreed = settings::agree(named(settings::MINIMAL_POLICY), named(settings::POLICY));
-    let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(check).collect());
+    let change = |pair| check(pair).map(|(setting, value)| (setting, Some(value)));
+    let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(change).collect());
     checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
 }
 
@@ -218,12 +230,7 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        let changes = check_changes(&settings)?;
-        self.authorizer.check(bus, &call, right_to_change(changes.iter().map(|(setting, _)| *setting))).await?;
-        let caller = caller(bus, &call).await?;
-        let (reply, answer) = oneshot::channel();
-        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
+        self.change_settings(check_changes(&settings)?, &call, bus).await
     }
 
     async fn reset_settings(
@@ -232,14 +239,9 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        let found =
-            keys.iter().map(|key| settings::find(key).map_err(|text| Error::InvalidSetting(format!("{text}."))));
-        let settings = found.collect::<Result<Vec<_>, _>>()?;
-        self.authorizer.check(bus, &call, right_to_change(settings.iter().copied())).await?;
-        let caller = caller(bus, &call).await?;
-        let (reply, answer) = oneshot::channel();
-        self.inputs.send(Input::ResetSettings { caller, settings, reply }).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
+        let changes: Result<_, String> = keys.iter().map(|key| Ok((settings::find(key)?, None))).collect();
+        let changes = changes.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
+        self.change_settings(changes, &call, bus).await
     }
 
     #[zbus(out_args("entries"))]

@@ -21,6 +21,9 @@ const OWN: &str = "var/lib/scherzo/settings.toml";
 /// Longer files are not read: every setting together takes a kilobyte.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// A change over D-Bus: the setting's new value, or none for its default.
+pub type Change = (&'static Setting, Option<Value>);
+
 type Values = BTreeMap<&'static str, Value>;
 
 /// The settings and where they come from.
@@ -52,35 +55,19 @@ impl Config {
     }
 
     /// Changes settings over D-Bus: all of them or, with an error, none.
-    pub fn change(&mut self, root: &Root, changes: &[(&'static Setting, Value)]) -> Result<(), Error> {
+    pub fn change(&mut self, root: &Root, changes: &[Change]) -> Result<(), Error> {
         let mut new = self.clone();
         for (setting, value) in changes {
-            self.refuse_if_fixed(setting)?;
-            setting.set(&mut new.settings, *value);
-            new.own.insert(setting.key, *value);
+            if let Some(file) = self.fixed.get(setting.key) {
+                let file = file.display();
+                return Err(Error::InvalidSetting(format!("{} is set in {file}. Change it there.", setting.key)));
+            }
+            setting.set(&mut new.settings, value.unwrap_or_else(|| setting.get(Settings::default())));
+            match value {
+                Some(value) => drop(new.own.insert(setting.key, *value)),
+                None => drop(new.own.remove(setting.key)),
+            }
         }
-        self.take_over(root, new)
-    }
-
-    /// Takes back what was set over D-Bus: all of it or, with an error, nothing.
-    pub fn reset(&mut self, root: &Root, settings: &[&'static Setting]) -> Result<(), Error> {
-        let mut new = self.clone();
-        for setting in settings {
-            self.refuse_if_fixed(setting)?;
-            setting.set(&mut new.settings, setting.get(Settings::default()));
-            new.own.remove(setting.key);
-        }
-        self.take_over(root, new)
-    }
-
-    fn refuse_if_fixed(&self, setting: &Setting) -> Result<(), Error> {
-        let Some(file) = self.fixed.get(setting.key) else { return Ok(()) };
-        let file = file.display();
-        Err(Error::InvalidSetting(format!("{} is set in {file}. Change it there.", setting.key)))
-    }
-
-    /// Stores what is valid, which counts from now on.
-    fn take_over(&mut self, root: &Root, new: Self) -> Result<(), Error> {
         new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
         new.write_own(root)
             .map_err(|error| Error::InvalidSetting(format!("The settings cannot be stored: {error}.")))?;
@@ -267,10 +254,10 @@ mod tests {
         assert_eq!((rules.battery_mode, rules.holds), (Mode::Interactive, false));
 
         let base = settings::find("base_slice_us").unwrap();
-        let refused = config.change(&root, &[(base, Value::Number(5000))]).unwrap_err();
+        let refused = config.change(&root, &[(base, Some(Value::Number(5000)))]).unwrap_err();
         assert!(refused.to_string().contains("scherzo.toml. Change it there."), "{refused}");
         let starvation = settings::find("starvation_ms").unwrap();
-        config.change(&root, &[(starvation, Value::Number(70))]).unwrap();
+        config.change(&root, &[(starvation, Some(Value::Number(70)))]).unwrap();
         assert_eq!(Config::read(&root).settings, config.settings);
         assert_eq!(config.settings.tunables.starvation_ms, 70);
     }
@@ -280,7 +267,7 @@ mod tests {
         let (_directory, root) = tree(&[(ADMINISTRATORS, "min_slice_us = 300\n")]);
         let mut config = Config::read(&root);
         let good = Settings::default();
-        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Value::Number(70))]).unwrap();
+        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
         config.revert(&root, good).unwrap();
         assert_eq!(config.settings, good);
         let Settings { tunables, .. } = Config::read(&root).settings;
@@ -303,7 +290,7 @@ mod tests {
             "{:?}",
             config.problems
         );
-        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Value::Number(70))]).unwrap();
+        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
         let written = fs::read_to_string(root.path(OWN)).unwrap();
         assert!(written.contains("policy = \"fifo\"\n") && !written.contains("minimal_policy"), "{written}");
         let again = Config::read(&root);
@@ -348,7 +335,7 @@ mod tests {
         assert_eq!((config.settings, config.problems.len()), (Settings::default(), 1));
         let (_directory, root) = tree(&[]);
         let minimum = settings::find("min_slice_us").unwrap();
-        let refused = config.change(&root, &[(minimum, Value::Number(19_000))]).unwrap_err();
+        let refused = config.change(&root, &[(minimum, Some(Value::Number(19_000)))]).unwrap_err();
         assert!(refused.to_string().contains("min_slice_us"), "{refused}");
     }
 

@@ -19,13 +19,12 @@ use zbus::object_server::SignalEmitter;
 
 use crate::alarm::Alarm;
 use crate::bus::{self, Service};
-use crate::config::Config;
+use crate::config::{Change, Config};
 use crate::engine::Engine;
 use crate::history::History;
 use crate::kernel;
 use crate::rcu::{Rcu, SetPolicy};
 use crate::sample::{Pages, farewell};
-use crate::settings::{Setting, Value};
 use crate::store::Store;
 use scherzo_supervisor::{
     Action, Boot, Build, Caller, EngineEvent, Event, Kernel, PowerEvent, Published, Request, RequestId, Run, Start,
@@ -63,16 +62,7 @@ pub enum Input {
         /// Who.
         caller: Caller,
         /// What.
-        changes: Vec<(&'static Setting, Value)>,
-        /// Where the answer goes.
-        reply: oneshot::Sender<Result<(), Error>>,
-    },
-    /// A client takes back what clients have changed.
-    ResetSettings {
-        /// Who.
-        caller: Caller,
-        /// What.
-        settings: Vec<&'static Setting>,
+        changes: Vec<Change>,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<(), Error>>,
     },
@@ -241,11 +231,11 @@ impl<E: Engine> Shell<E> {
             Input::KernelChanged => self.read_kernel().await,
             Input::Configure { caller, changes, reply } => {
                 let changed = self.config.change(&self.root, &changes);
-                self.settle_change(changed, caller, reply).await;
-            }
-            Input::ResetSettings { caller, settings, reply } => {
-                let changed = self.config.reset(&self.root, &settings);
-                self.settle_change(changed, caller, reply).await;
+                if changed.is_ok() {
+                    self.apply_settings(Some(caller)).await;
+                }
+                // A client that has left does not mind.
+                let _ = reply.send(changed);
             }
             Input::Reload => {
                 info!("reading the configuration again");
@@ -260,20 +250,6 @@ impl<E: Engine> Shell<E> {
             }
             Input::Shutdown => self.happen(Event::Shutdown).await,
         }
-    }
-
-    /// Applies what a client has changed, if that was possible, and answers.
-    async fn settle_change(
-        &mut self,
-        changed: Result<(), Error>,
-        caller: Caller,
-        reply: oneshot::Sender<Result<(), Error>>,
-    ) {
-        if changed.is_ok() {
-            self.apply_settings(Some(caller)).await;
-        }
-        // A client that has left does not mind.
-        let _ = reply.send(changed);
     }
 
     async fn apply_settings(&mut self, by: Option<Caller>) {
