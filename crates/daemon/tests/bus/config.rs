@@ -111,24 +111,3 @@ async fn files_are_read_again_when_asked() {
     let own = Variant::from("interactive");
     eventually("what was set below counts", async || setting(&client, "battery_mode").await == own).await;
 }
-
-#[tokio::test]
-async fn calls_of_a_client_of_0_1_0_are_understood() {
-    let stage = Stage::new();
-    let _daemon = stage.serve(&[]).await;
-    let client = Client::new(&stage).await;
-    client.scheduler.set_enabled(true).await.unwrap();
-    client.scheduler.set_mode("low-power").await.unwrap();
-    client.scheduler.configure(HashMap::from([("minimal_policy", true.into())])).await.unwrap();
-    assert_eq!(setting(&client, "policy").await, Variant::from("fifo"));
-    client.wait_for_state("running").await;
-    let contradiction = HashMap::from([("minimal_policy", true.into()), ("policy", Variant::from("scherzo"))]);
-    let refused = client.scheduler.configure(contradiction).await.unwrap_err();
-    assert!(
-        matches!(&refused, Error::InvalidSetting(text) if text.contains("minimal_policy") && text.contains("policy ="))
-    );
-    let stats = client.scheduler.get_stats().await.unwrap();
-    for key in ["nr_custody", "nr_handed", "nr_handed_batch", "nr_as_judged", "held_ns"] {
-        assert!(stats.contains_key(key), "{key}");
-    }
-}

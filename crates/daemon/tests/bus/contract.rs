@@ -10,7 +10,7 @@ use zbus::fdo::IntrospectableProxy;
 
 use crate::support::Stage;
 
-const CONTRACT: &str = include_str!("../../../../dbus/org.scherzo.Scheduler1.xml");
+pub const CONTRACT: &str = include_str!("../../../../dbus/org.scherzo.Scheduler1.xml");
 
 #[tokio::test]
 async fn the_live_interface_is_the_documented_one() {
@@ -42,7 +42,7 @@ fn every_member_is_documented() {
 }
 
 /// One line for each member of our interface, with everything that the contract fixes about it.
-fn members(xml: &str) -> BTreeSet<String> {
+pub fn members(xml: &str) -> BTreeSet<String> {
     let (mut members, mut current, mut ours) = (BTreeSet::new(), String::new(), false);
     for event in events(xml) {
         let (element, closed) = match &event {

@@ -5,6 +5,7 @@
 
 mod authorization;
 mod client;
+mod compatibility;
 mod config;
 mod contract;
 mod faults;
