@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use scherzo_policy::{
-    Class, Classification, CpuId, DispatchedTask, Generation, Load, Order, Pid, Policy, QueuedTask, Settings, SlotId,
-    Target, TaskFlags,
+    Class, Classification, CpuId, DispatchedTask, Generation, Load, Order, Pid, Policy, QueuedTask, SlotId, Target,
+    TaskFlags,
 };
-use scherzo_wire::control::{self, ControlWord, Mode};
+use scherzo_wire::control::{self, ControlWord};
 use scherzo_wire::layout::{self, ControlPage, QueuedTaskRecord, RecordKind};
 use scherzo_wire::message::LoadSettings;
 
@@ -120,7 +120,7 @@ impl<P: Policy> Core<P> {
 
     /// Follows new settings: limits first, then one store of the control word with a new generation.
     pub fn apply(&mut self, settings: &LoadSettings) {
-        self.policy.set_settings(policy_settings(settings));
+        self.policy.set_settings((*settings).into());
         let page = self.pages.control();
         publish_limits(page, settings);
         let generation = ControlWord::unpack(page.word.load(Relaxed)).map_or(0, |word| word.generation);
@@ -215,24 +215,6 @@ fn default_dispatch(facts: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
         deadline_ns: facts.now_ns,
         cpu: layout::CPU_ANY,
         flags: layout::Class::Batch as u32,
-    }
-}
-
-/// What the policy goes by.
-pub fn policy_settings(settings: &LoadSettings) -> Settings {
-    Settings {
-        mode: match settings.mode {
-            Mode::Interactive => scherzo_policy::Mode::Interactive,
-            Mode::Fifo => scherzo_policy::Mode::Fifo,
-            Mode::LowPower => scherzo_policy::Mode::LowPower,
-        },
-        preemption: settings.preemption,
-        auto_fifo: settings.auto_fifo,
-        base_slice_ns: u64::from(settings.base_slice_us) * 1_000,
-        min_slice_ns: u64::from(settings.min_slice_us) * 1_000,
-        slice_boost_ns: u64::from(settings.slice_boost_ms) * 1_000_000,
-        starvation_ns: u64::from(settings.starvation_ms) * 1_000_000,
-        ..Settings::default()
     }
 }
 

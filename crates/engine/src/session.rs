@@ -10,7 +10,6 @@ use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
-use crate::core::policy_settings;
 use crate::kernel::{self, Exit, LoadError, Loaded, Room};
 use crate::memory::{self, CompactionOff};
 use crate::name;
@@ -147,7 +146,7 @@ impl Session<'_> {
     fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<End>, LoadError> {
         let construction = Construction {
             limits: Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY },
-            settings: policy_settings(self.settings),
+            settings: (*self.settings).into(),
             nr_cpus: loaded.nr_cpus(),
         };
         let id = self.settings.policy.0.into();

@@ -6,9 +6,9 @@
 //! Read [`scherzo`] first; it says what the parts are for. [`framework`] is the interface of any policy, [`fifo`] the
 //! smallest one.
 //!
-//! Architecture invariants: this crate depends on nothing but `core` and `alloc`; it knows neither the layout of the
-//! rings nor the kernel; every number it is told may be garbage, and the worst that garbage may do is to misplace the
-//! task it came with.
+//! Architecture invariants: this crate depends on nothing but `core`, `alloc` and the tables of `scherzo-model`; it knows
+//! neither the layout of the rings nor the kernel; every number it is told may be garbage, and the worst that garbage may
+//! do is to misplace the task it came with.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ pub use framework::{Limits, Policy, Totals};
 pub use ids::{CpuId, Generation, Pid, SlotId};
 pub use queued::{BadRecord, Load, QueuedTask, TaskFlags};
 pub use scherzo::Scherzo;
-pub use settings::{Mode, Settings};
+pub use settings::{LoadSettings, Mode, Settings};
 
 /// What every policy is made from.
 #[derive(Clone, Copy, Debug)]

@@ -141,7 +141,7 @@ impl Scherzo {
         let class = tempo.class_now(facts.burst_ns, self.settings.base_slice_ns);
         // Who computes long between sleeps is worth no CPU that sleeps.
         let long_ns = self.settings.base_slice_ns / LOW_POWER_BURST_PARTS;
-        let packs = self.settings.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
+        let packs = self.settings.load.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
         if packs { Class::Batch } else { class }
     }
 
@@ -197,8 +197,8 @@ impl Scherzo {
 
     /// Since when arrival order is the policy's own choice.
     const fn auto_fifo_since_ns(&self) -> Option<u64> {
-        match self.settings.mode {
-            Mode::Interactive if self.settings.auto_fifo => self.under_use.since_ns(),
+        match self.settings.load.mode {
+            Mode::Interactive if self.settings.load.auto_fifo => self.under_use.since_ns(),
             _ => None,
         }
     }
@@ -218,7 +218,7 @@ impl Policy for Scherzo {
             target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
             class,
             order: Order::default(),
-            preempt: interactive && self.settings.preemption && facts.flags.has(TaskFlags::WAKEUP),
+            preempt: interactive && self.settings.load.preemption && facts.flags.has(TaskFlags::WAKEUP),
         };
         self.totals.nr_interactive += u64::from(interactive);
         self.totals.nr_batch += u64::from(!interactive);
@@ -277,7 +277,7 @@ impl Policy for Scherzo {
     }
 
     fn order(&self) -> Order {
-        match self.settings.mode {
+        match self.settings.load.mode {
             Mode::Fifo => Order::Fifo,
             _ if self.auto_fifo_since_ns().is_some() => Order::Fifo,
             _ => Order::Deadline,

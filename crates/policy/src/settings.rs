@@ -1,26 +1,12 @@
 //! What the person may turn.
 
-/// What the scheduler does with contended tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Deadline order, interactive tasks first; arrival order while the machine is under-used.
-    #[default]
-    Interactive,
-    /// Arrival order with a fixed slice.
-    Fifo,
-    /// As [`Mode::Interactive`], without the arrival order; the kernel side leaves idle CPUs asleep.
-    LowPower,
-}
+pub use scherzo_model::{LoadSettings, Mode};
 
 /// Every tunable. All may change at any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The mode.
-    pub mode: Mode,
-    /// A woken interactive task that finds no idle CPU takes one.
-    pub preemption: bool,
-    /// [`Mode::Interactive`] turns itself into arrival order while the machine is under-used.
-    pub auto_fifo: bool,
+    /// The settings as people know them. What a policy needs in another unit, or within other bounds, is below.
+    pub load: LoadSettings,
     /// Slice where no more than one task waits per CPU.
     pub base_slice_ns: u64,
     /// Shortest slice.
@@ -33,18 +19,22 @@ pub struct Settings {
     pub sample_interval_ns: u64,
 }
 
+impl From<LoadSettings> for Settings {
+    fn from(load: LoadSettings) -> Self {
+        Self {
+            base_slice_ns: u64::from(load.base_slice_us) * 1_000,
+            min_slice_ns: u64::from(load.min_slice_us) * 1_000,
+            slice_boost_ns: u64::from(load.slice_boost_ms) * 1_000_000,
+            starvation_ns: u64::from(load.starvation_ms) * 1_000_000,
+            sample_interval_ns: 100_000_000,
+            load,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            mode: Mode::Interactive,
-            preemption: true,
-            auto_fifo: true,
-            base_slice_ns: 5_000_000,
-            min_slice_ns: 250_000,
-            slice_boost_ns: 20_000_000,
-            starvation_ns: 100_000_000,
-            sample_interval_ns: 100_000_000,
-        }
+        LoadSettings::default().into()
     }
 }
 

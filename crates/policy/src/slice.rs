@@ -9,7 +9,7 @@ use crate::settings::{Mode, Settings};
 /// until the shortest slice is reached. In [`Mode::Fifo`] the slice is fixed.
 #[must_use]
 pub fn slice_ns(settings: &Settings, load: Load, nr_cpus: u32) -> u64 {
-    if settings.mode == Mode::Fifo {
+    if settings.load.mode == Mode::Fifo {
         return settings.base_slice_ns;
     }
     let divisor = u64::from(load.nr_waiting.div_ceil(nr_cpus.max(1)).max(1));
@@ -19,6 +19,7 @@ pub fn slice_ns(settings: &Settings, load: Load, nr_cpus: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::LoadSettings;
 
     fn slice_us(nr_waiting: u32, nr_cpus: u32) -> u64 {
         slice_ns(&Settings::default(), Load { nr_running: nr_cpus, nr_waiting }, nr_cpus) / 1_000
@@ -37,7 +38,7 @@ mod tests {
 
     #[test]
     fn fifo_has_one_slice() {
-        let settings = Settings { mode: Mode::Fifo, ..Settings::default() };
+        let settings: Settings = LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into();
         assert_eq!(slice_ns(&settings, Load { nr_running: 4, nr_waiting: 500 }, 4), 5_000_000);
     }
 }

@@ -11,7 +11,7 @@ use scherzo_policy::{Limits, Scherzo};
 use scherzo_wire::layout::NR_SLOTS;
 use scherzo_wire::message::LoadSettings;
 
-use crate::engine_core::{Core, policy_settings};
+use crate::engine_core::Core;
 use crate::kernel::Pages;
 use crate::machine::{Machine, Rings};
 use crate::rings::{DispatchedRing, read_queued};
@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings) -> Self {
         let pages = Rc::new(Pages::of(machine));
         let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-        let policy = Scherzo::new(limits, policy_settings(settings), machine.cpus.len() as u32);
+        let policy = Scherzo::new(limits, (*settings).into(), machine.cpus.len() as u32);
         let mut core = Core::new(policy, Rc::clone(&pages));
         core.apply(settings);
         let rings = Rc::clone(&machine.rings);

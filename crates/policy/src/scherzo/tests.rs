@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{CpuId, Generation};
+use crate::settings::LoadSettings;
 
 const MS: u64 = 1_000_000;
 const NR_SLOTS: u32 = 16;
@@ -98,7 +99,7 @@ mod behaviour {
     /// Wakes 100 times, each time after so long a burst and as long a sleep; its class at the end.
     fn class_of_sleeper(mode: Mode, burst_ms: u64) -> Class {
         let mut policy = policy();
-        policy.set_settings(Settings { mode, ..Settings::default() });
+        policy.set_settings(LoadSettings { mode, ..LoadSettings::default() }.into());
         for turn in 0..100 {
             policy
                 .enqueue(&QueuedTask {
@@ -130,9 +131,9 @@ mod behaviour {
         assert!(preempts(&mut policy, &woken(0, 0)));
         assert!(!preempts(&mut policy, &facts(0, 0)), "interactive, but its slice ended");
         assert!(!preempts(&mut policy, &facts(1, 0)), "batch");
-        policy.set_settings(Settings { mode: Mode::Fifo, ..Settings::default() });
+        policy.set_settings(LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into());
         assert!(preempts(&mut policy, &woken(0, 0)), "in any mode");
-        policy.set_settings(Settings { preemption: false, ..Settings::default() });
+        policy.set_settings(LoadSettings { preemption: false, ..LoadSettings::default() }.into());
         assert!(!preempts(&mut policy, &woken(0, 0)), "turned off");
     }
 
@@ -151,7 +152,7 @@ mod behaviour {
     #[test]
     fn fifo_is_arrival_order_with_one_slice() {
         let mut policy = policy();
-        policy.set_settings(Settings { mode: Mode::Fifo, ..Settings::default() });
+        policy.set_settings(LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into());
         let crowd = Load { nr_running: NR_CPUS, nr_waiting: 100 };
         policy.enqueue(&QueuedTask { burst_ns: 50 * MS, load: crowd, ..facts(3, 7) }).unwrap();
         policy.enqueue(&QueuedTask { load: crowd, ..woken(1, 7) }).unwrap();
@@ -167,10 +168,10 @@ mod behaviour {
     fn tasks_that_wait_survive_a_change_of_mode_and_follow_it() {
         let mut policy = policy();
         policy.enqueue(&facts(0, 0)).unwrap();
-        policy.set_settings(Settings { mode: Mode::Fifo, ..Settings::default() });
+        policy.set_settings(LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into());
         policy.enqueue(&facts(1, 1)).unwrap();
         assert_eq!(policy.pop().map(|decision| (decision.slot.0, decision.order)), Some((0, Order::Fifo)));
-        policy.set_settings(Settings { mode: Mode::LowPower, ..Settings::default() });
+        policy.set_settings(LoadSettings { mode: Mode::LowPower, ..LoadSettings::default() }.into());
         assert_eq!(policy.pop().map(|decision| (decision.slot.0, decision.order)), Some((1, Order::Deadline)));
     }
 
@@ -181,8 +182,8 @@ mod behaviour {
         policy.observe_load(5, Load { nr_running: 1, nr_waiting: 0 });
         assert_eq!((policy.order(), policy.totals().fifo_since_ns), (Order::Fifo, Some(5)));
         for settings in [
-            Settings { mode: Mode::LowPower, ..Settings::default() },
-            Settings { auto_fifo: false, ..Settings::default() },
+            LoadSettings { mode: Mode::LowPower, ..LoadSettings::default() }.into(),
+            LoadSettings { auto_fifo: false, ..LoadSettings::default() }.into(),
         ] {
             policy.set_settings(settings);
             assert_eq!((policy.order(), policy.totals().fifo_since_ns), (Order::Deadline, None));
@@ -343,8 +344,9 @@ mod properties {
             base_slice_ns in number(), min_slice_ns in number(), slice_boost_ns in number(),
             starvation_ns in 0..=2 * MAX_BOUND_NS, sample_interval_ns in number(),
         ) -> Settings {
+            let load = LoadSettings { mode, preemption, auto_fifo, ..LoadSettings::default() };
             Settings {
-                mode, preemption, auto_fifo,
+                load,
                 base_slice_ns, min_slice_ns, slice_boost_ns, starvation_ns, sample_interval_ns,
             }
         }
