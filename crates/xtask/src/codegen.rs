@@ -1,6 +1,7 @@
 //! `cargo xtask codegen`: the files that repeat what `scherzo-model` says, because what reads them cannot read Rust.
 //! Documents are brought up to date with them, see [`docs`].
 
+mod contract;
 mod extension;
 mod header;
 mod settings;
@@ -25,8 +26,8 @@ pub(crate) fn run(checkout: &Path, options: &CodegenOptions) -> Result<ExitCode>
     if options.check {
         check(checkout)?;
     } else {
-        for (file, text) in files() {
-            fs::write(checkout.join(file), text).with_context(|| format!("cannot write {file}"))?;
+        for (file, text) in files_with_contract(checkout)? {
+            write(&checkout.join(file), &text)?;
         }
         docs::write(checkout)?;
     }
@@ -35,15 +36,32 @@ pub(crate) fn run(checkout: &Path, options: &CodegenOptions) -> Result<ExitCode>
 
 /// Fails if a file is not what the model says.
 pub(crate) fn check(checkout: &Path) -> Result<()> {
-    for (file, text) in files() {
+    for (file, text) in files_with_contract(checkout)? {
         let committed = fs::read_to_string(checkout.join(file)).with_context(|| format!("cannot read {file}"))?;
         ensure!(committed == text, "{file} is stale: run `cargo xtask codegen`");
     }
     Ok(())
 }
 
-/// Each generated file with the text that it should have.
-fn files() -> Vec<(&'static str, String)> {
+/// Leaves a file alone that is right, so that cargo does not build again what includes it.
+fn write(file: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(file).is_ok_and(|present| present == text) {
+        return Ok(());
+    }
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Each file with the text that it should have, also the one that is written by hand but for its lists of modes.
+fn files_with_contract(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
+    const CONTRACT: &str = "dbus/org.scherzo.Scheduler1.xml";
+    let present = fs::read_to_string(checkout.join(CONTRACT)).with_context(|| format!("cannot read {CONTRACT}"))?;
+    let mut files = files();
+    files.push((CONTRACT, contract::text(&present)));
+    Ok(files)
+}
+
+/// Each file that is generated as a whole.
+pub(crate) fn files() -> Vec<(&'static str, String)> {
     vec![
         ("crates/wire/include/scherzo_model.h", header::text()),
         ("data/scherzo.toml", settings::text()),

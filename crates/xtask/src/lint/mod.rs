@@ -1,5 +1,6 @@
 //! `cargo xtask test lint`: what is found out without running anything.
 
+mod cost;
 mod cycles;
 mod dependencies;
 mod functions;
@@ -34,6 +35,7 @@ pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, only: &str) -> Score
         ("translations", &|| translations::check(cache, workspace.build_root(), checkout)),
         ("files generated from the model", &|| codegen::check(checkout)),
         ("generated documentation and licences", &|| docs::check(checkout)),
+        ("cost of a change", &|| cost::check(cache, workspace)),
     ];
     let mut score = Score::default();
     for (name, check) in checks.iter().filter(|(name, _)| name.contains(only)) {
