@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use ignore::WalkBuilder;
 use scherzo_model::Mode;
 use scherzo_model::statistics::Counter;
 use scherzo_rig::build::Workspace;
@@ -140,13 +140,20 @@ fn remove_others(copy: &Path, folder: &Path, keep: &BTreeSet<String>) -> Result<
     Ok(())
 }
 
-/// The files of the checkout that git knows or would, as paths from its top.
+/// The files of the checkout but those that `.gitignore` names, as paths from its top. Git itself is not asked: there is
+/// none in the build root, and a source archive is no repository.
 fn files(checkout: &Path) -> Result<BTreeSet<String>> {
-    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let output = Command::new("git").args(arguments).current_dir(checkout).output().context("cannot run git")?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let names = String::from_utf8(output.stdout)?;
-    Ok(names.split_terminator('\0').filter(|name| checkout.join(name).is_file()).map(str::to_owned).collect())
+    let mut walk = WalkBuilder::new(checkout);
+    walk.standard_filters(false).git_ignore(true).require_git(false).filter_entry(|entry| entry.file_name() != ".git");
+    let mut files = BTreeSet::new();
+    for entry in walk.build() {
+        let entry = entry.context("cannot list the checkout")?;
+        if entry.file_type().is_some_and(|kind| kind.is_file()) {
+            let name = entry.path().strip_prefix(checkout)?;
+            files.insert(name.to_str().with_context(|| format!("{} is not UTF-8", name.display()))?.to_owned());
+        }
+    }
+    Ok(files)
 }
 
 impl Addition {
@@ -276,6 +283,18 @@ mod tests {
         refresh(&checkout, copy.path()).unwrap();
         assert!(!copy.path().join("crates/policy/src/trial.rs").exists(), "a later run begins anew");
         assert!(!text("crates/model/src/mode.rs").contains("Trial"));
+    }
+
+    #[test]
+    fn what_is_built_and_what_git_keeps_are_not_copied() {
+        let tree = tempfile::tempdir().unwrap();
+        for file in [".gitignore", ".ci/run", "src/lib.rs", "target/debug/lib", ".git/HEAD"] {
+            let path = tree.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, if file == ".gitignore" { "/target\n" } else { "" }).unwrap();
+        }
+        let expected = [".ci/run", ".gitignore", "src/lib.rs"].map(str::to_owned);
+        assert_eq!(files(tree.path()).unwrap(), BTreeSet::from(expected));
     }
 
     #[test]
