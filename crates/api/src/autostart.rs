@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::durable;
+
 /// Where the tray's desktop file is installed, among the data of all programs.
 const INSTALLED: &str = "applications/org.scherzo.Tray.desktop";
 /// What it is called among the files of an autostart directory.
@@ -55,18 +57,10 @@ impl Autostart {
     /// Makes it start, or not.
     pub fn set(&self, on: bool) -> io::Result<()> {
         if on {
-            return self.write(&fs::read_to_string(&self.installed)?);
+            return durable::replace(&self.own, &fs::read_to_string(&self.installed)?);
         }
-        match fs::remove_file(&self.own) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        if self.is_on_for_all() { self.write(HIDDEN) } else { Ok(()) }
-    }
-
-    fn write(&self, text: &str) -> io::Result<()> {
-        self.own.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(&self.own, text)
+        durable::remove(&self.own)?;
+        if self.is_on_for_all() { durable::replace(&self.own, HIDDEN) } else { Ok(()) }
     }
 }
 
@@ -94,6 +88,19 @@ mod tests {
             fs::write(file, text).unwrap();
         }
         autostart
+    }
+
+    #[test]
+    fn a_session_that_reads_meanwhile_sees_the_old_file_or_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let autostart = autostart(dir.path());
+        autostart.set(true).unwrap();
+        let being_read = dir.path().join("being-read");
+        fs::hard_link(autostart.file(), &being_read).unwrap();
+        fs::write(&autostart.installed, "[Desktop Entry]\nExec=scherzo-tray --new\n").unwrap();
+        autostart.set(true).unwrap();
+        assert!(!fs::read_to_string(being_read).unwrap().contains("--new"), "the old file is left as it was");
+        assert!(fs::read_to_string(autostart.file()).unwrap().contains("--new"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`client`]: a client that follows the service and keeps its state current, for programs that show it;
 //! - [`patience`]: how long an answer is waited for;
 //! - [`autostart`]: whether the tray starts at login;
+//! - [`durable`]: files that are replaced as a whole and survive a power cut;
 //! - [`catalogue`]: the English sentence for each reason the service gives as an id with arguments.
 //!
 //! This crate uses no toolkit and no kernel interface, so that every client can use it.
@@ -15,6 +16,7 @@
 pub mod autostart;
 pub mod client;
 pub mod details;
+pub mod durable;
 mod error;
 pub mod histogram;
 pub mod names;

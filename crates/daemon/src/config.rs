@@ -7,11 +7,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use scherzo_api::Error;
+use scherzo_api::{Error, durable};
 use scherzo_host::Root;
 use toml::de::{DeTable, DeValue};
 
-use crate::durable;
 use crate::settings::{self, Raw, Setting, Settings, Value};
 use crate::store;
 

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use scherzo_api::details::{self, Detail, Details, Wire};
+use scherzo_api::durable;
 use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use crate::durable;
 use scherzo_supervisor::Record;
 
 /// How many entries are kept.

@@ -21,7 +21,6 @@ pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod diagnose;
-mod durable;
 pub mod engine;
 #[cfg(test)]
 mod fuzz;

@@ -7,12 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use scherzo_api::details::{Detail, Details};
+use scherzo_api::durable;
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::durable;
 use crate::rcu::Rcu;
 use scherzo_supervisor::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
 
@@ -164,7 +164,7 @@ impl Store {
     pub fn keep_quarantine(&self, quarantine: Option<&Quarantine>) -> io::Result<()> {
         match quarantine {
             Some(quarantine) => replace(&self.quarantine_file, &pack(quarantine)),
-            None => remove(&self.quarantine_file),
+            None => durable::remove(&self.quarantine_file),
         }
     }
 
@@ -264,13 +264,6 @@ fn unpack(file: QuarantineFile) -> Result<Quarantine, String> {
     let details = file.details.into_iter().map(|(name, value)| (name, detail(value)));
     let build = Build { kernel: file.kernel, version: file.version };
     Ok(Quarantine { build, cause: Fault { reason, details: details.collect::<Details>() } })
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 /// Reads a file if it exists; problems name file, line and column.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use scherzo_api::durable;
 use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 use toml_edit::DocumentMut;
@@ -94,7 +95,7 @@ impl Places {
             Some(mode) => document[&key] = toml_edit::value(mode.name()),
             None => drop(document.remove(&key)),
         }
-        replace(&file, &document.to_string()).map_err(|error| {
+        durable::replace(&file, &document.to_string()).map_err(|error| {
             Problem::Failed(fill(
                 &gettext("Cannot write {file}: {error}."),
                 &[("file", &file.display()), ("error", &error)],
@@ -160,15 +161,6 @@ fn parse(file: &Path) -> Result<(Rules, Vec<String>), String> {
     Ok((rules, problems))
 }
 
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    let new = file.with_extension("new");
-    std::fs::write(&new, text)?;
-    std::fs::rename(new, file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +204,17 @@ mod tests {
         places.change("a", None).unwrap();
         assert_eq!(places.read().0.len(), 1);
         assert!(places.change("bin/make", None).is_err() && places.change("", None).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_kept_elsewhere_is_changed_there() {
+        let (directory, places) = places();
+        let elsewhere = directory.path().join("rules-in-a-checkout.toml");
+        std::fs::write(&elsewhere, "a = \"fifo\"\n").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, places.own.join(FILE)).unwrap();
+        places.change("b", Some(RequestedMode::Mode(Mode::Fifo))).unwrap();
+        assert!(places.own.join(FILE).is_symlink());
+        assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "a = \"fifo\"\nb = \"fifo\"\n");
     }
 
     #[test]
