@@ -1,9 +1,10 @@
 //! What has happened, kept across restarts: one JSON object per line, the oldest first.
 //!
-//! A line is appended in one write. When the file has twice as many lines as are kept, it is replaced by the newest
-//! ones. A line that makes no sense, such as one that a power cut tore, is left out.
+//! When there is no room, the kind of event that has the most entries loses its oldest one: many mode changes leave an
+//! ejection where it is. A line is appended in one write. When the file has twice as many lines as are kept, it is replaced.
+//! A line that makes no sense, such as one that a power cut tore, is left out.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::SystemTime;
 
 use scherzo_api::details::{self, Detail, Details, Wire};
 use scherzo_api::durable;
+use scherzo_api::types::HistoryEvent;
 use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
@@ -28,6 +30,13 @@ struct Entry {
     time_s: u64,
     event: String,
     details: Details,
+}
+
+impl Entry {
+    /// All kinds that this version does not know are one.
+    fn kind(&self) -> Option<HistoryEvent> {
+        self.event.parse().ok()
+    }
 }
 
 /// The file and what it holds.
@@ -78,10 +87,20 @@ impl History {
     }
 
     fn keep(&mut self, entry: Entry) {
-        if self.entries.len() == MAX_ENTRIES {
-            self.entries.pop_front();
-        }
         self.entries.push_back(entry);
+        if self.entries.len() > MAX_ENTRIES {
+            self.make_room();
+        }
+    }
+
+    fn make_room(&mut self) {
+        let mut nr_entries = BTreeMap::<_, usize>::new();
+        for entry in &self.entries {
+            *nr_entries.entry(entry.kind()).or_default() += 1;
+        }
+        let largest = nr_entries.into_iter().max_by_key(|(_, nr_entries)| *nr_entries).map(|(kind, _)| kind);
+        let oldest = self.entries.iter().position(|entry| Some(entry.kind()) == largest);
+        self.entries.remove(oldest.unwrap_or_default());
     }
 
     fn append(&mut self, line: &str) -> io::Result<()> {
@@ -143,7 +162,6 @@ fn parse(line: &str) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scherzo_api::types::HistoryEvent;
 
     fn record(number: i64) -> Record {
         let details = Details::from([("uid".to_owned(), number.into()), ("text".to_owned(), "so \"it\" is\n".into())]);
@@ -189,6 +207,35 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&history.file).unwrap().lines().count(), MAX_ENTRIES);
         assert_eq!(History::open(&root).entries, history.entries);
+    }
+
+    #[test]
+    fn mode_changes_do_not_push_an_ejection_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        history.add(&Record { event: HistoryEvent::Ejected, ..record(0) }).unwrap();
+        for number in 1..=3000 {
+            history.add(&record(number)).unwrap();
+        }
+        let (kept, again) = (history.newest(0), History::open(&root).newest(0));
+        assert_eq!(kept.len(), MAX_ENTRIES);
+        for entries in [kept, again] {
+            assert_eq!((entries[0].1.as_str(), entries[1].1.as_str()), ("ejected", "mode"), "in the order of time");
+        }
+    }
+
+    #[test]
+    fn kinds_of_a_later_version_count_as_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        history.add(&record(0)).unwrap();
+        for number in 0..3000 {
+            history.keep(Entry { time_s: 1, event: format!("later-{number}"), details: Details::new() });
+        }
+        let kept = history.newest(0);
+        assert_eq!((kept.len(), kept[0].1.as_str()), (MAX_ENTRIES, "mode"));
     }
 
     #[test]
