@@ -106,7 +106,7 @@ fn profile_of(value: &Variant<'_>) -> Option<String> {
 }
 
 /// Whether someone owns this bus name.
-pub(crate) async fn is_owned(bus: &Connection, name: &'static str) -> bool {
+async fn is_owned(bus: &Connection, name: &'static str) -> bool {
     let owned = async {
         let dbus = DBusProxy::new(bus).await?;
         dbus.name_has_owner(BusName::from_static_str(name)?).await.map_err(zbus::Error::from)

@@ -2,14 +2,18 @@
 //!
 //! A hold, unlike choosing a profile, leaves the holds of others alone, and ends with our connection at the latest.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
+use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::SignalStream;
 use zbus::{Connection, Proxy};
 
-use crate::power::{PROFILES, Place, is_owned};
+use crate::power::{PROFILES, Place};
 use crate::shell::Input;
 use scherzo_supervisor::PowerEvent;
 
@@ -17,24 +21,26 @@ const PROFILE: &str = "power-saver";
 /// Some distributions let no other characters through than letters and spaces.
 const REASON: &str = "The scheduler saves power";
 const APPLICATION: &str = "Scherzo";
+/// A hold that was refused is tried again after this, and then after twice the time of before.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_mins(5);
 
 /// Holds the profile while `wanted` says so, until its sender is gone.
 pub async fn keep(bus: Connection, inputs: mpsc::Sender<Input>, mut wanted: watch::Receiver<bool>) {
     while wanted.wait_for(|wanted| *wanted).await.is_ok() {
-        let news = match hold(&bus, &mut wanted).await {
+        let news = match hold(&bus, &inputs, &mut wanted).await {
             Ok(End::Dropped) => Some(PowerEvent::ProfileHoldDropped),
-            Ok(End::Unwanted | End::NewDaemon) => None,
+            Ok(End::Unwanted) => None,
             Err(error) => {
-                warn!("cannot hold the power profile {PROFILE}: {error}");
+                warn!("cannot follow the daemons of power profiles: {error}");
                 Some(PowerEvent::ProfileHoldRefused)
             }
         };
         if let Some(news) = news {
-            // A loop that has ended does not listen.
-            let _ = inputs.send(Input::Power(news)).await;
+            tell(&inputs, news).await;
             until_unwanted(&mut wanted).await;
         }
-        let _ = inputs.send(Input::Power(PowerEvent::ProfileHoldEnded)).await;
+        tell(&inputs, PowerEvent::ProfileHoldEnded).await;
     }
 }
 
@@ -43,8 +49,11 @@ enum End {
     Unwanted,
     /// Someone chose a profile.
     Dropped,
-    /// The daemon has left, or another one has come.
-    NewDaemon,
+}
+
+async fn tell(inputs: &mpsc::Sender<Input>, news: PowerEvent) {
+    // A loop that has ended does not listen.
+    let _ = inputs.send(Input::Power(news)).await;
 }
 
 async fn until_unwanted(wanted: &mut watch::Receiver<bool>) {
@@ -52,43 +61,90 @@ async fn until_unwanted(wanted: &mut watch::Receiver<bool>) {
     let _ = wanted.wait_for(|wanted| !wanted).await;
 }
 
-/// Holds the profile, through changes of daemons.
-async fn hold(bus: &Connection, wanted: &mut watch::Receiver<bool>) -> zbus::Result<End> {
+/// Holds the profile, through changes of daemons, of which one alone has a hold of ours.
+async fn hold(bus: &Connection, inputs: &mpsc::Sender<Input>, wanted: &mut watch::Receiver<bool>) -> zbus::Result<End> {
+    let mut owners = futures_util::stream::select_all(follow_owners(bus).await?);
+    let mut held: Option<Held> = None;
+    let mut retry = Retry::default();
     loop {
-        let owners = follow_owners(bus).await?;
-        let held = match owned_place(bus).await {
-            Some(place) => Some(Held::take(bus, place).await?),
-            None => None,
-        };
-        match last(held, owners, wanted).await? {
-            End::NewDaemon => {}
-            end => return Ok(end),
+        let daemon = find_daemon(bus).await;
+        // A daemon that owns both names gets them one after the other: that is no new one.
+        let is_held = held.as_ref().map(|held| &held.owner) == daemon.as_ref().map(|(_, owner)| owner);
+        if !is_held {
+            if let Some(held) = held.take() {
+                held.release().await;
+            }
+            held = match daemon {
+                Some((place, owner)) => retry.attempt(bus, inputs, place, owner).await,
+                None => None,
+            };
+        }
+        tokio::select! {
+            () = until_unwanted(wanted) => {
+                if let Some(held) = held {
+                    held.release().await;
+                }
+                return Ok(End::Unwanted);
+            }
+            () = dropped(&mut held) => {
+                info!("someone chose a power profile, so {PROFILE} is no longer held");
+                return Ok(End::Dropped);
+            }
+            change = owners.next() => if change.is_none() {
+                return Err(zbus::Error::Failure("the bus is gone".into()));
+            },
+            () = retry.wait() => {}
         }
     }
 }
 
-/// Waits for the end of the hold.
-async fn last(
-    mut held: Option<Held>,
-    owners: Vec<NameOwnerChangedStream>,
-    wanted: &mut watch::Receiver<bool>,
-) -> zbus::Result<End> {
-    let mut owners = futures_util::stream::select_all(owners);
-    tokio::select! {
-        () = until_unwanted(wanted) => {
-            if let Some(held) = held {
-                held.release().await;
+/// A hold that was refused is tried again, ever more rarely.
+#[derive(Default)]
+struct Retry {
+    /// Since the last success.
+    nr_refusals: u32,
+    at: Option<Instant>,
+}
+
+impl Retry {
+    async fn attempt(
+        &mut self,
+        bus: &Connection,
+        inputs: &mpsc::Sender<Input>,
+        place: Place,
+        owner: OwnedUniqueName,
+    ) -> Option<Held> {
+        if self.nr_refusals > 0 {
+            // It may succeed, and then the daemon tells a new profile before it answers.
+            tell(inputs, PowerEvent::ProfileHoldTried).await;
+        }
+        match Held::take(bus, place, owner).await {
+            Ok(held) => {
+                *self = Self::default();
+                Some(held)
             }
-            Ok(End::Unwanted)
+            Err(error) => {
+                let delay = FIRST_RETRY.saturating_mul(1 << self.nr_refusals.min(16)).min(LAST_RETRY);
+                if self.nr_refusals == 0 {
+                    warn!("cannot hold the power profile {PROFILE}, which is tried again: {error}");
+                } else {
+                    debug!("cannot hold the power profile {PROFILE}, which is tried again in {delay:?}: {error}");
+                }
+                self.nr_refusals += 1;
+                self.at = Some(Instant::now() + delay);
+                tell(inputs, PowerEvent::ProfileHoldRefused).await;
+                None
+            }
         }
-        () = dropped(&mut held) => {
-            info!("someone chose a power profile, so {PROFILE} is no longer held");
-            Ok(End::Dropped)
+    }
+
+    /// Waits until it is time for another attempt, for ever if none is due.
+    async fn wait(&mut self) {
+        match self.at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
         }
-        change = owners.next() => match change {
-            Some(_) => Ok(End::NewDaemon),
-            None => Err(zbus::Error::Failure("the bus is gone".into())),
-        },
+        self.at = None;
     }
 }
 
@@ -108,10 +164,12 @@ async fn follow_owners(bus: &Connection) -> zbus::Result<Vec<NameOwnerChangedStr
     Ok(streams)
 }
 
-async fn owned_place(bus: &Connection) -> Option<Place> {
+/// The daemon that offers power profiles, by the better of its names, and its unique one.
+async fn find_daemon(bus: &Connection) -> Option<(Place, OwnedUniqueName)> {
+    let dbus = DBusProxy::new(bus).await.ok()?;
     for place in PROFILES {
-        if is_owned(bus, place.name).await {
-            return Some(place);
+        if let Ok(owner) = dbus.get_name_owner(BusName::from_static_str(place.name).ok()?).await {
+            return Some((place, owner));
         }
     }
     debug!("no daemon offers power profiles");
@@ -121,17 +179,19 @@ async fn owned_place(bus: &Connection) -> Option<Place> {
 /// A hold that was granted.
 struct Held {
     daemon: Proxy<'static>,
+    owner: OwnedUniqueName,
     released: SignalStream<'static>,
     cookie: u32,
 }
 
 impl Held {
-    async fn take(bus: &Connection, place: Place) -> zbus::Result<Self> {
-        let daemon = Proxy::new(bus, place.name, place.path, place.interface).await?;
+    /// Asks this daemon and no successor of its: a cookie is worth nothing to another one.
+    async fn take(bus: &Connection, place: Place, owner: OwnedUniqueName) -> zbus::Result<Self> {
+        let daemon = Proxy::new(bus, owner.clone(), place.path, place.interface).await?;
         let released = daemon.receive_signal("ProfileReleased").await?;
         let cookie = daemon.call("HoldProfile", &(PROFILE, REASON, APPLICATION)).await?;
         debug!("{} lets us hold {PROFILE} as {cookie}", place.name);
-        Ok(Self { daemon, released, cookie })
+        Ok(Self { daemon, owner, released, cookie })
     }
 
     /// Waits until the daemon drops the hold.

@@ -33,8 +33,10 @@ pub enum PowerEvent {
     Profile(Option<String>),
     /// The power-profiles daemon has dropped our hold, because someone chose a profile.
     ProfileHoldDropped,
-    /// No power-profiles daemon grants us a hold.
+    /// The power-profiles daemon does not grant us a hold, for now.
     ProfileHoldRefused,
+    /// It is asked for one again: what it says from now on may be our doing.
+    ProfileHoldTried,
     /// Our hold has ended otherwise: what the power-profiles daemon says from now on is not our doing.
     ProfileHoldEnded,
     /// The system is awake again.
@@ -115,7 +117,7 @@ impl Power {
             PowerEvent::Profile(profile) => self.profile_says(now, profile),
             PowerEvent::ProfileHoldDropped => self.hold_dropped(),
             PowerEvent::ProfileHoldRefused => self.hold.ours = false,
-            PowerEvent::ProfileHoldEnded => self.hold.ours = self.hold.asked,
+            PowerEvent::ProfileHoldTried | PowerEvent::ProfileHoldEnded => self.hold.ours = self.hold.asked,
             PowerEvent::Resumed => {
                 self.resumed_at = Some(now);
                 if let Some((_, at)) = &mut self.pending {
@@ -297,6 +299,19 @@ mod tests {
         refused.take(SECOND * 9, profile("power-saver"));
         assert!(refused.profile_chosen(), "it is not our doing");
         assert_eq!(power.drive_profile(true), None, "it is active anyway");
+    }
+
+    #[test]
+    fn a_hold_that_is_granted_after_a_refusal_is_our_doing() {
+        let mut power = on(Source::Battery);
+        let profile = |name: &str| PowerEvent::Profile(Some(name.into()));
+        power.take(SECOND, profile("balanced"));
+        assert_eq!(power.drive_profile(true), Some(true));
+        power.take(SECOND, PowerEvent::ProfileHoldRefused);
+        power.take(SECOND * 2, PowerEvent::ProfileHoldTried);
+        power.take(SECOND * 9, profile("power-saver"));
+        assert!(!power.profile_chosen());
+        assert_eq!(power.profile(), Some("balanced"));
     }
 
     #[test]
