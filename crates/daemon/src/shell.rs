@@ -221,6 +221,8 @@ impl<E: Engine> Shell<E> {
                 }
                 if matches!(event, EngineEvent::Exited { .. } | EngineEvent::HungUp | EngineEvent::Gone(_)) {
                     self.tell_last_counters();
+                    // What is told of the end is what the kernel says now, not what it said before.
+                    self.read_kernel().await;
                 }
                 let has_loaded = event == EngineEvent::Loaded;
                 self.happen(Event::Engine { run, event }).await;

@@ -233,7 +233,7 @@ impl State {
     fn take_actions(&mut self) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.actions);
         actions.append(&mut self.answers);
-        if self.leaving == Leaving::Asked && matches!(self.phase, Phase::Idle) {
+        if self.leaving == Leaving::Asked && self.phase.is_at_rest() {
             self.leaving = Leaving::Done;
             actions.push(Action::Exit);
         }
@@ -330,15 +330,6 @@ impl State {
         }
         for peer in before.difference(&needed) {
             self.act(Action::Unwatch(peer.clone()));
-        }
-    }
-
-    /// A loaded scheduler that no engine of ours accounts for.
-    fn in_the_way(&self) -> Option<&str> {
-        match (&self.kernel, &self.phase) {
-            // Even of our own make, if it outlived every limit.
-            (Kernel::Loaded { ops }, Phase::Idle) => Some(ops),
-            _ => self.kernel.foreign_ops(),
         }
     }
 

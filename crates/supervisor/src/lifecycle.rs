@@ -10,7 +10,7 @@ use super::backoff::GOOD_RUN;
 use super::event::{Action, BootWatch, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
     Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY,
-    PROBE_FOR_SUBSCRIBERS, Phase, Stage, UNLOAD_LIMIT,
+    PROBE_FOR_SUBSCRIBERS, Phase, SLOW_KERNEL_POLL, Stage, UNLOAD_LIMIT,
 };
 use super::request::Refresh;
 
@@ -35,7 +35,7 @@ impl State {
             Phase::Loaded(_) if !self.kernel.has_ours() => self.end(Cause::Unknown),
             Phase::Draining { .. } if self.kernel_has_let_go() => self.become_idle(),
             // The kernel tells that something goes before it is gone, and nothing afterwards: look until it is.
-            Phase::Idle if matches!(self.kernel, Kernel::Changing { .. }) => self.drain(),
+            Phase::Idle if !self.kernel_has_let_go() => self.drain(),
             _ => {}
         }
     }
@@ -86,10 +86,15 @@ impl State {
                 }
                 self.act(Action::Kill(run));
             }
-            Phase::Draining { deadline, .. } if *deadline <= now => self.become_idle(),
-            Phase::Loading { stage: Stage::Confirming { poll_at, .. }, .. } | Phase::Draining { poll_at, .. }
-                if *poll_at <= now =>
-            {
+            Phase::Draining { deadline: deadline @ Some(_), .. } if deadline.is_some_and(|at| at <= now) => {
+                *deadline = None;
+                self.restore_settings();
+            }
+            Phase::Draining { poll_at, deadline } if *poll_at <= now => {
+                *poll_at = now + if deadline.is_some() { KERNEL_POLL } else { SLOW_KERNEL_POLL };
+                self.act(Action::ReadKernel);
+            }
+            Phase::Loading { stage: Stage::Confirming { poll_at, .. }, .. } if *poll_at <= now => {
                 *poll_at = now + KERNEL_POLL;
                 self.act(Action::ReadKernel);
             }
@@ -152,11 +157,15 @@ impl State {
     }
 
     fn drain(&mut self) {
-        self.phase = Phase::Draining { poll_at: self.now, deadline: self.now + DRAIN_LIMIT };
+        self.phase = Phase::Draining { poll_at: self.now, deadline: Some(self.now + DRAIN_LIMIT) };
     }
 
     fn become_idle(&mut self) {
         self.phase = Phase::Idle;
+        self.restore_settings();
+    }
+
+    fn restore_settings(&mut self) {
         if std::mem::take(&mut self.noted) {
             self.act(Action::RestoreSettings);
         }

@@ -13,10 +13,12 @@ pub(super) const LOAD_LIMIT: Duration = Duration::from_secs(18);
 pub(super) const UNLOAD_LIMIT: Duration = Duration::from_secs(5);
 /// An engine that has nothing left to do is killed after this; giving memory back takes a while on a busy machine.
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(5);
-/// The kernel lets go of a dead engine's scheduler within this.
+/// The kernel lets go of a dead engine's scheduler within this. Nobody waits for it any longer, but it is looked at.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked while it is about to change.
 pub(super) const KERNEL_POLL: Duration = Duration::from_millis(50);
+/// How often after [`DRAIN_LIMIT`].
+pub(super) const SLOW_KERNEL_POLL: Duration = Duration::from_millis(1500);
 /// How often a loaded scheduler is looked at. What the kernel does to it is told at once; only whether its engine answers
 /// has to be looked up, because a stopped engine cannot tell, and an idle machine should sleep.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(1500);
@@ -35,8 +37,9 @@ pub(super) enum Phase {
     Loaded(Loaded),
     /// The engine is on its way out.
     Ending(Ending),
-    /// The engine is gone; the kernel has yet to let go of its scheduler.
-    Draining { poll_at: Time, deadline: Time },
+    /// The engine is gone; the kernel has yet to let go of its scheduler. After the deadline, which is `None` then, nobody
+    /// waits for that.
+    Draining { poll_at: Time, deadline: Option<Time> },
 }
 
 /// How far loading has come.
@@ -110,12 +113,17 @@ impl Phase {
     pub(super) fn next_wakeup(&self) -> Option<Time> {
         match self {
             Self::Idle => None,
-            Self::Loading { stage: Stage::Confirming { poll_at, .. }, deadline }
-            | Self::Draining { poll_at, deadline } => Some(*deadline.min(poll_at)),
+            Self::Loading { stage: Stage::Confirming { poll_at, .. }, deadline } => Some(*deadline.min(poll_at)),
+            Self::Draining { poll_at, deadline } => Some(deadline.map_or(*poll_at, |deadline| deadline.min(*poll_at))),
             Self::Loading { deadline, .. } => Some(*deadline),
             Self::Loaded(loaded) => Some(loaded.probe_at),
             Self::Ending(ending) => ending.kill_at,
         }
+    }
+
+    /// No engine is left, and nobody waits for the kernel.
+    pub(super) fn is_at_rest(&self) -> bool {
+        matches!(self, Self::Idle | Self::Draining { deadline: None, .. })
     }
 
     /// How long a loaded scheduler has been loaded.

@@ -141,7 +141,10 @@ impl State {
         if self.kernel == Kernel::Missing {
             return Err(Fault::plain(Reason::NoSchedExt).to_error());
         }
-        let obstacle = self.in_the_way().map(Fault::foreign).or_else(|| self.unfit.clone());
+        if self.kernel.has_ours() && self.phase.is_at_rest() {
+            return Err(Refusal::Busy(Fault::plain(Reason::Leftover).text()));
+        }
+        let obstacle = self.kernel.foreign_ops().map(Fault::foreign).or_else(|| self.unfit.clone());
         obstacle.map_or(Ok(()), |fault| Err(fault.to_error()))
     }
 
@@ -250,7 +253,8 @@ impl State {
         match (waiter.want, &self.phase) {
             (Want::Running, Phase::Loaded(_)) | (Want::Stopped, Phase::Idle) => Verdict::Answer(Ok(())),
             (Want::Running, _) if self.leaving != Leaving::No => Verdict::Answer(Err(stopping())),
-            (Want::Running, Phase::Idle) => match self.check_loadable() {
+            (Want::Stopped, Phase::Draining { deadline: None, .. }) => Verdict::Answer(Err(too_late())),
+            (Want::Running, Phase::Idle | Phase::Draining { deadline: None, .. }) => match self.check_loadable() {
                 Err(error) => Verdict::Answer(Err(error)),
                 Ok(()) if late => Verdict::Answer(Err(too_late())),
                 Ok(()) => Verdict::Wait,

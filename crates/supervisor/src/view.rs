@@ -62,25 +62,36 @@ impl State {
         if self.kernel == Kernel::Missing {
             return (PublicState::Unsupported, Fault::plain(Reason::NoSchedExt));
         }
+        if self.kernel.has_ours() {
+            return self.state_and_reason_while_ours_is_loaded();
+        }
         match &self.phase {
-            Phase::Loading { .. } => (PublicState::Starting, Fault::plain(Reason::Loading)),
-            Phase::Loaded(loaded) if loaded.degraded => (PublicState::Degraded, Fault::plain(Reason::UserSpaceSilent)),
-            Phase::Loaded(loaded) => (PublicState::Running, loaded.applied.decision.why.clone()),
+            Phase::Loading { .. } | Phase::Loaded(_) => (PublicState::Starting, Fault::plain(Reason::Loading)),
             Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => (PublicState::Fallback, fault.clone()),
-            // On the way out as asked, the kernel's word counts until it has let go.
-            Phase::Ending(_) | Phase::Draining { .. } if self.fault.is_none() && self.kernel.has_ours() => {
-                (PublicState::Running, Fault::plain(Reason::Leftover))
-            }
             // The kernel has let go, and why is about to be told: nothing is being loaded yet.
-            Phase::Ending(Ending { cause: Cause::Unknown, .. }) if self.wish.enabled && self.in_the_way().is_none() => {
+            Phase::Ending(Ending { cause: Cause::Unknown, .. })
+                if self.wish.enabled && self.kernel.foreign_ops().is_none() =>
+            {
                 (PublicState::Fallback, Fault::plain(Reason::Leftover))
             }
             Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => self.without_engine(),
         }
     }
 
+    /// The kernel's word counts, whatever became of the engine.
+    fn state_and_reason_while_ours_is_loaded(&self) -> (PublicState, Fault) {
+        match &self.phase {
+            Phase::Loaded(loaded) if loaded.degraded => (PublicState::Degraded, Fault::plain(Reason::UserSpaceSilent)),
+            Phase::Loaded(loaded) => (PublicState::Running, loaded.applied.decision.why.clone()),
+            Phase::Loading { .. } => (PublicState::Running, Fault::plain(Reason::Loading)),
+            Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => {
+                (PublicState::Running, Fault::plain(Reason::Leftover))
+            }
+        }
+    }
+
     fn without_engine(&self) -> (PublicState, Fault) {
-        match (self.in_the_way(), self.unfit.as_ref().or(self.fault.as_ref())) {
+        match (self.kernel.foreign_ops(), self.unfit.as_ref().or(self.fault.as_ref())) {
             (Some(ops), _) => (PublicState::Foreign, Fault::foreign(ops)),
             (None, Some(fault)) if matches!(fault.reason, Reason::NoSchedExt | Reason::MalformedBtf) => {
                 (PublicState::Unsupported, fault.clone())

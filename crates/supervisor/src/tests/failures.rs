@@ -58,6 +58,51 @@ fn before_it_is_known_why_the_kernel_let_go_that_it_did_is_said() {
 }
 
 #[test]
+fn what_the_kernel_does_not_let_go_of_is_told_and_looked_at() {
+    let mut world = running();
+    world.apply(Op::KernelClings(true));
+    world.apply(Op::EngineIsKilled);
+    let told = |world: &World| (world.state.view().state, world.state.view().why.reason);
+    assert_eq!(told(&world), (Shown::Running, Reason::Leftover), "no fallback, and no advice about others' schedulers");
+    world.wait(SECOND * 60);
+    assert_eq!(told(&world), (Shown::Running, Reason::Leftover));
+    let enabling = world.ask(Request::SetEnabled(true));
+    assert!(matches!(world.answer(enabling), Some(Err(Refusal::Busy(_)))), "{:?}", world.answer(enabling));
+    // Nobody tells that it has let go.
+    world.kernel_clings = false;
+    world.kernel = Kernel::Idle;
+    world.wait(SECOND * 3);
+    for _ in 0..3 {
+        world.engine_acts();
+    }
+    assert_eq!(world.state.view().state, Shown::Running);
+    assert!(world.process.is_some());
+}
+
+#[test]
+fn what_the_kernel_does_not_let_go_of_is_not_called_off() {
+    let mut world = running();
+    world.apply(Op::KernelClings(true));
+    let id = world.ask(Request::SetEnabled(false));
+    world.engine_acts();
+    world.wait(SECOND * 11);
+    assert!(matches!(world.answer(id), Some(Err(Refusal::Busy(_)))), "{:?}", world.answer(id));
+    assert_eq!((world.state.view().state, world.state.view().enabled), (Shown::Running, false));
+    world.apply(Op::KernelClings(false));
+    assert_eq!(world.state.view().state, Shown::Stopped);
+}
+
+#[test]
+fn the_service_ends_although_the_kernel_does_not_let_go() {
+    let mut world = running();
+    world.apply(Op::KernelClings(true));
+    world.apply(Op::EngineIsKilled);
+    world.apply(Op::Shutdown);
+    world.wait(SECOND * 11);
+    assert!(world.ended);
+}
+
+#[test]
 fn however_often_it_is_killed_it_comes_back_at_once() {
     let mut world = running();
     for _ in 0..200 {

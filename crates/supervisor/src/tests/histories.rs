@@ -27,6 +27,7 @@ pub(super) enum Op {
     NewKernel,
     ForeignComes,
     ForeignGoes,
+    KernelClings(bool),
     Degrade(bool),
     Wait(u32),
     Shutdown,
@@ -84,6 +85,7 @@ pub(super) fn ops() -> impl Strategy<Value = Op> {
         1 => Just(Op::NewKernel),
         1 => Just(Op::ForeignComes),
         1 => Just(Op::ForeignGoes),
+        1 => any::<bool>().prop_map(Op::KernelClings),
         1 => any::<bool>().prop_map(Op::Degrade),
         6 => (0u32..30_000).prop_map(Op::Wait),
         1 => Just(Op::Shutdown),
@@ -103,6 +105,7 @@ proptest! {
         world.degraded = false;
         let nr_profile_holds = world.nr_profile_holds;
         world.apply(Op::ForeignGoes);
+        world.apply(Op::KernelClings(false));
         world.calm_down();
         prop_assert!(world.unanswered.is_empty());
         prop_assert!(world.nr_profile_holds <= nr_profile_holds + 2, "mode and profile chase each other");

@@ -14,9 +14,11 @@ impl World {
         assert_eq!(self.shown.as_ref(), Some(&view), "clients see something else");
         let claims_to_run = matches!(view.state, Shown::Running | Shown::Degraded);
         assert!(!claims_to_run || self.state.kernel.has_ours(), "{view:?} but {:?}", self.state.kernel);
+        assert!(claims_to_run || !self.state.kernel.has_ours(), "{view:?} while ours is loaded");
         assert!(view.state != Shown::Stopped || !view.enabled, "stopped although wanted");
         assert!(view.state != Shown::Foreign || !view.kernel_ops.is_empty(), "a foreign scheduler without a name");
-        assert_eq!(self.noted, !matches!(self.state.phase, Phase::Idle), "settings are noted while they may differ");
+        assert!(self.noted || self.process.is_none(), "settings are noted while they may differ");
+        assert!(!self.noted || !self.state.phase.is_at_rest(), "settings are restored when nothing needs them");
         assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
         assert!(view.enabled || !self.stored.enabled, "stored as on");
         self.check_arbiter(&view);

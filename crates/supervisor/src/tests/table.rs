@@ -117,7 +117,8 @@ fn name_of(state: &State) -> &'static str {
         Phase::Loaded(_) => "loaded",
         Phase::Ending(Ending { cause: Cause::Asked, .. }) => "unloading",
         Phase::Ending(_) => "ending",
-        Phase::Draining { .. } => "draining",
+        Phase::Draining { deadline: Some(_), .. } => "draining",
+        Phase::Draining { deadline: None, .. } => "given up",
     }
 }
 
@@ -157,7 +158,7 @@ fn cell(steps: &[Step], (name, event): &Step) -> String {
 /// When the phase itself ends by time, later than any look at the kernel.
 fn last_deadline(state: &State) -> Time {
     match &state.phase {
-        Phase::Loading { deadline, .. } | Phase::Draining { deadline, .. } => *deadline,
+        Phase::Loading { deadline, .. } | Phase::Draining { deadline: Some(deadline), .. } => *deadline,
         _ => state.next_wakeup().unwrap_or(SECOND),
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct World {
     pub(super) now: Time,
     pub(super) process: Option<Process>,
     pub(super) kernel: Kernel,
+    /// The kernel does not let go of the scheduler of an engine that is gone.
+    pub(super) kernel_clings: bool,
     pub(super) degraded: bool,
     /// Somebody else has turned on what loading turns off.
     pub(super) compaction: bool,
@@ -83,6 +85,7 @@ impl World {
             now: Time::ZERO,
             process: None,
             kernel,
+            kernel_clings: false,
             degraded: false,
             compaction: false,
             unanswered: BTreeSet::new(),
@@ -138,7 +141,7 @@ impl World {
             Op::EngineFails(kind) => self.engine_says(EngineEvent::Failed { kind, text: "no".into() }),
             Op::EngineEnds(kind) => {
                 if self.process.as_ref().is_some_and(|process| process.loaded) {
-                    self.kernel = Kernel::Idle;
+                    self.let_go();
                 }
                 self.engine_says(EngineEvent::Exited { kind, code: 1, text: "so".into() });
             }
@@ -154,6 +157,7 @@ impl World {
             Op::ForeignComes if self.kernel == Kernel::Idle => self.kernel = Kernel::Loaded { ops: "lavd".into() },
             Op::ForeignGoes if self.kernel.foreign_ops().is_some() => self.kernel = Kernel::Idle,
             Op::ForeignComes | Op::ForeignGoes => {}
+            Op::KernelClings(clings) => self.cling(clings),
             Op::Degrade(degraded) => self.degraded = degraded,
             Op::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
             Op::Shutdown => self.happen(Event::Shutdown),
@@ -161,6 +165,20 @@ impl World {
         let kernel = self.kernel.clone();
         self.happen(Event::Kernel(kernel));
         self.check();
+    }
+
+    fn cling(&mut self, clings: bool) {
+        self.kernel_clings = clings;
+        let nobody_needs_it = !self.process.as_ref().is_some_and(|process| process.loaded);
+        if nobody_needs_it && self.kernel.has_ours() {
+            self.let_go();
+        }
+    }
+
+    fn let_go(&mut self) {
+        if !self.kernel_clings {
+            self.kernel = Kernel::Idle;
+        }
     }
 
     /// As power-profiles-daemon does it: a choice drops holds.
@@ -272,7 +290,7 @@ impl World {
     pub(super) fn bury(&mut self, how: Gone) -> Option<Event> {
         let process = self.process.take()?;
         if process.loaded && self.kernel.has_ours() {
-            self.kernel = Kernel::Idle;
+            self.let_go();
         }
         self.switching = None;
         Some(Event::Engine { run: process.run, event: EngineEvent::Gone(how) })
