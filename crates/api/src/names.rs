@@ -16,4 +16,6 @@ pub const ACTION_HOLD_MODE: &str = "org.scherzo.Scheduler1.hold-mode";
 pub const ACTION_CONFIGURE: &str = "org.scherzo.Scheduler1.configure";
 /// polkit action for changing which rules choose the mode.
 pub const ACTION_CONFIGURE_AUTOMATION: &str = "org.scherzo.Scheduler1.configure-automation";
+/// polkit action for seeing the applications and reasons of everybody's holds.
+pub const ACTION_INSPECT_HOLDS: &str = "org.scherzo.Scheduler1.inspect-holds";
 pub use scherzo_model::OPS_PREFIX;

@@ -4,6 +4,9 @@ use zbus::OwnedVariant;
 
 use crate::Error;
 
+/// An entry of the history: seconds since 1970, a stable id, arguments.
+pub type HistoryEntry = (u64, String, HashMap<String, OwnedVariant>);
+
 /// The service, typed. See `dbus/org.scherzo.Scheduler1.xml` for what each member means.
 #[zbus::proxy(
     interface = "org.scherzo.Scheduler1",
@@ -50,7 +53,11 @@ pub trait Scheduler {
     fn reset_settings(&self, keys: &[&str]) -> Result<(), Error>;
 
     /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
-    fn get_history(&self, nr_entries: u32) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error>;
+    fn get_history(&self, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error>;
+
+    /// Everybody's holds with their applications and reasons, and the history of all holds.
+    #[zbus(allow_interactive_auth)]
+    fn inspect_holds(&self) -> Result<(Vec<HashMap<String, OwnedVariant>>, Vec<HistoryEntry>), Error>;
 
     /// Looks for what is wrong: id, severity (`good`, `note`, `warning`, `error`), English text, arguments.
     fn diagnose(&self) -> Result<Vec<(String, String, String, HashMap<String, OwnedVariant>)>, Error>;

@@ -12,6 +12,9 @@ use crate::details::{self, Details};
 use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
 use crate::types::{Reason, State};
 
+/// Argument of a hold that only its own user and root are told.
+const APPLICATION: &str = "application";
+
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -53,7 +56,8 @@ pub struct Snapshot {
     pub on_battery: bool,
     /// The active power profile, empty if none.
     pub power_profile: String,
-    /// What programs hold, the oldest first: `cookie`, `mode`, `application`, `uid`, and `reason` of one's own.
+    /// What programs hold, the oldest first: `cookie`, `mode` and `uid`, of one's own also `application` and
+    /// `reason`.
     pub holds: Vec<Details>,
     /// Every setting by its name.
     pub settings: BTreeMap<String, Setting>,
@@ -81,7 +85,7 @@ impl Snapshot {
     #[must_use]
     pub fn from_properties(mut properties: HashMap<String, OwnedVariant>) -> Self {
         let mut take = |name: &str| properties.remove(name);
-        Self {
+        let mut snapshot = Self {
             enabled: flag(take("Enabled")),
             state: text(take("State")),
             mode: text(take("Mode")),
@@ -101,6 +105,20 @@ impl Snapshot {
             settings: take("Settings").map(settings).unwrap_or_default(),
             modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
             version: text(take("Version")),
+        };
+        snapshot.name_deciding_hold();
+        snapshot
+    }
+
+    /// Everybody is told the cookie of the hold that decides; whose application it is, is in its hold, if one may know.
+    fn name_deciding_hold(&mut self) {
+        if self.reason != Reason::Hold.name() || self.reason_args.contains_key(APPLICATION) {
+            return;
+        }
+        let Some(cookie) = self.reason_args.get("cookie") else { return };
+        let hold = self.holds.iter().find(|hold| hold.get("cookie") == Some(cookie));
+        if let Some(application) = hold.and_then(|hold| hold.get(APPLICATION)).cloned() {
+            self.reason_args.insert(APPLICATION.to_owned(), application);
         }
     }
 
@@ -169,6 +187,25 @@ mod tests {
         assert!(snapshot.why().contains("lavd"), "{}", snapshot.why());
         assert_eq!(snapshot.mode, "");
         assert_eq!(snapshot.settings["boot_delay_s"], Setting::Number(30));
+    }
+
+    #[test]
+    fn the_deciding_hold_is_named_if_one_may_know() {
+        let of = |hold: &Details| {
+            let args = details::to_wire(&Details::from([("cookie".into(), 7.into())]));
+            let properties = HashMap::from([
+                ("Reason".to_owned(), string("hold")),
+                ("ReasonArgs".to_owned(), OwnedVariant::from(args)),
+                ("Holds".to_owned(), OwnedVariant::try_from(Variant::new(vec![details::to_wire(hold)])).unwrap()),
+            ]);
+            Snapshot::from_properties(properties)
+        };
+        let mut hold = Details::from([("cookie".into(), 7.into())]);
+        assert_eq!(of(&hold).why(), "A program asked for this mode.");
+        hold.insert("application".into(), "make".into());
+        assert_eq!(of(&hold).why(), "The program make asked for this mode.");
+        hold.insert("cookie".into(), 8.into());
+        assert_eq!(of(&hold).why(), "A program asked for this mode.", "that is another one");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::agreement::{ensure_agreement, service_report};
 use scherzo_rig::guest::Guest;
-use scherzo_rig::service::{MOMENT, call, call_command, ensure_loaded, ensure_refused, ensure_undisturbed};
+use scherzo_rig::service::{MOMENT, TARGET, call, call_command, ensure_loaded, ensure_refused, ensure_undisturbed};
 use scherzo_rig::shell::{CommandOutput, Shell};
 
 /// Time limit for requests that polkit decides.
@@ -41,9 +41,25 @@ pub(super) fn hold_of_a_killed_program(guest: &mut Guest) -> Result<()> {
     let before = service_report(guest)?;
     let holder = guest.spawn("exec scherzoctl hold -m low-power -r case")?;
     ensure_agreement(guest, "running", "low-power", "hold")?;
+    ensure_private(guest)?;
     guest.kill(&holder)?;
     ensure_agreement(guest, &before.state, &before.mode, &before.reason)?;
     ensure_undisturbed(guest, &loaded)
+}
+
+/// Which application of root's holds the mode, and why, is told to root and to nobody else.
+fn ensure_private(guest: &mut Guest) -> Result<()> {
+    let holds = format!("busctl --system get-property {TARGET} Holds ReasonArgs");
+    let history = call_command("GetHistory", "u 1");
+    for question in [holds, history] {
+        let told = guest.check(&question, MOMENT)?;
+        ensure!(told.contains("\"scherzoctl\""), "root is not told whose hold it is: {told}");
+        let told = guest.check(&format!("runuser -u person -- {question}"), MOMENT)?;
+        ensure!(told.contains("\"hold\"") || told.contains("\"cookie\""), "nothing is told about the hold: {told}");
+        ensure!(!told.contains("scherzoctl") && !told.contains("\"case\""), "another user is told: {told}");
+    }
+    let inspect = format!("runuser -u person -- {}", call_command("InspectHolds", ""));
+    ensure_refused(&guest.run(&inspect, LIMIT)?, &[])
 }
 
 /// Runs a command in an active session on the first console, set up as by a login.

@@ -70,13 +70,16 @@ pub fn power_profile_title(profile: &str) -> Cow<'_, str> {
     }
 }
 
+/// The message of [`Reason::Hold`] for whoever may know which program it is.
+const APPLICATION_HOLDS: &str = gettext_noop("The program {application} asked for this mode.");
+
 /// The message of a reason, with places for its arguments.
 #[must_use]
 pub const fn template(reason: Reason) -> &'static str {
     match reason {
         Reason::Default => gettext_noop("It is the default; nobody chose another mode."),
         Reason::Choice => gettext_noop("It was chosen by hand."),
-        Reason::Hold => gettext_noop("The program {application} asked for this mode."),
+        Reason::Hold => gettext_noop("A program asked for this mode."),
         Reason::BatteryLow => gettext_noop("The battery is low."),
         Reason::PowerProfileChanged => gettext_noop("The power profile was changed to {profile}."),
         Reason::OnBattery => gettext_noop("The computer runs on battery."),
@@ -169,7 +172,11 @@ pub fn event_text(event: HistoryEvent, details: &Details) -> String {
 /// The message with its arguments in place; an argument that is missing leaves a question mark.
 #[must_use]
 pub fn text(reason: Reason, details: &Details) -> String {
-    fill_with(&translated(template(reason)), |name| argument(name, details))
+    let template = match reason {
+        Reason::Hold if details.contains_key("application") => APPLICATION_HOLDS,
+        _ => template(reason),
+    };
+    fill_with(&translated(template), |name| argument(name, details))
 }
 
 /// A finding of `Diagnose`, which comes as an English sentence: its arguments are taken out, the rest is translated, and
@@ -242,6 +249,9 @@ mod tests {
         let details = Details::from([("ops".into(), "lavd_1.0".into())]);
         assert!(text(Reason::ForeignScheduler, &details).starts_with("Another scheduler, lavd_1.0, is loaded"));
         assert_eq!(text(Reason::EngineKilled, &Details::new()), "The engine was killed by signal ?.");
+        assert_eq!(text(Reason::Hold, &Details::new()), "A program asked for this mode.");
+        let details = Details::from([("application".into(), "make".into())]);
+        assert_eq!(text(Reason::Hold, &details), "The program make asked for this mode.");
     }
 
     #[test]

@@ -81,7 +81,8 @@ named! {
         Default = "default",
         /// A person chose this mode: the user `uid`.
         Choice = "choice",
-        /// The program `application` of the user `uid` holds this mode, as hold `cookie`.
+        /// A program of the user `uid` holds this mode, as hold `cookie`; which program it is (`application`) is told to this
+        /// user only.
         Hold = "hold",
         /// The battery is low.
         BatteryLow = "battery-low",

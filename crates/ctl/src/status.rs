@@ -162,7 +162,10 @@ fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> S
 fn held(hold: &Details) -> (String, String) {
     let part = |name: &str| hold.get(name).map(Detail::to_string).unwrap_or_default();
     let reason = hold.get("reason").map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let application = format!("{}{reason}", part("application"));
+    let application = match hold.get("application") {
+        Some(application) => format!("{application}{reason}"),
+        None => gettext("a program of another user"),
+    };
     let arguments: [(&str, &dyn Display); 3] =
         [("mode", &part("mode")), ("application", &application), ("cookie", &part("cookie"))];
     (gettext("Held:"), fill(&gettext("{mode} by {application}, hold {cookie}"), &arguments))
@@ -234,6 +237,10 @@ mod tests {
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
         let text = prose(&Snapshot { holds: vec![hold], ..now }, plain);
         assert!(text.ends_with("\nHeld:    fifo by make, hold 3"), "{text}");
+        let hold = [("mode", "fifo".into()), ("cookie", Detail::Number(3))];
+        let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
+        let text = prose(&Snapshot { holds: vec![hold], ..snapshot(State::Running, Reason::Default) }, plain);
+        assert!(text.ends_with("\nHeld:    fifo by a program of another user, hold 3"), "{text}");
     }
 
     #[test]

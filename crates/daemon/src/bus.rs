@@ -11,8 +11,8 @@ use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
-    OBJECT_PATH,
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED,
+    ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
@@ -27,7 +27,8 @@ use crate::authorize::{Authorizer, sender_uid};
 use crate::config::Change;
 use crate::diagnose;
 use crate::settings::{self, Settings};
-use crate::shell::{Answer, Input};
+use crate::shell::{Answer, HistoryEntry, Input};
+use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
 use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
 
 /// The engine that is built in; the in-kernel one is to come.
@@ -57,6 +58,13 @@ impl Service {
         answer.await.map_err(|_| stopping())?
     }
 
+    async fn history(&self, caller: Caller, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
+        match self.ask(caller, Request::GetHistory(nr_entries)).await? {
+            Answer::History(entries) => Ok(entries),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     async fn ask(&self, caller: Caller, request: Request) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
         self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
@@ -77,23 +85,6 @@ fn nameless(call: &Header<'_>) -> Result<Caller, Error> {
 /// The sender's name and user.
 async fn caller(bus: &Connection, call: &Header<'_>) -> Result<Caller, Error> {
     Ok(Caller { uid: sender_uid(bus, call).await, ..nameless(call)? })
-}
-
-/// A hold as clients see it; the reason is for its own user and root.
-fn show_hold(hold: &Hold, asking: Option<u32>) -> HashMap<String, OwnedVariant> {
-    let text = |text: &str| OwnedVariant::from(zbus::Str::from(text.to_owned()));
-    let mut shown = HashMap::from([
-        ("cookie".to_owned(), hold.cookie.into()),
-        ("mode".to_owned(), text(hold.wanted.mode.name())),
-        ("application".to_owned(), text(&hold.wanted.application)),
-    ]);
-    if let Some(uid) = hold.holder.uid {
-        shown.insert("uid".to_owned(), uid.into());
-    }
-    if asking.is_some() && (asking == Some(0) || asking == hold.holder.uid) {
-        shown.insert("reason".to_owned(), text(&hold.wanted.reason));
-    }
-    shown
 }
 
 fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
@@ -249,11 +240,25 @@ impl Service {
         &self,
         nr_entries: u32,
         #[zbus(header)] call: Header<'_>,
-    ) -> Result<Vec<(u64, String, HashMap<String, OwnedVariant>)>, Error> {
-        match self.ask(nameless(&call)?, Request::GetHistory(nr_entries)).await? {
-            Answer::History(entries) => Ok(entries),
-            _ => Ok(Vec::new()),
-        }
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<Vec<HistoryEntry>, Error> {
+        let caller = caller(bus, &call).await?;
+        let viewer = Viewer::User(caller.uid);
+        Ok(show_history(self.history(caller, nr_entries).await?, viewer))
+    }
+
+    #[zbus(out_args("holds", "entries"))]
+    async fn inspect_holds(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(Vec<HashMap<String, OwnedVariant>>, Vec<HistoryEntry>), Error> {
+        self.authorizer.check(bus, &call, ACTION_INSPECT_HOLDS).await?;
+        let holds = self.published(|now| now.holds.clone());
+        let holds = holds.iter().map(|hold| show_hold(hold, Viewer::Administrator)).collect();
+        let mut entries = self.history(nameless(&call)?, 0).await?;
+        entries.retain(|(_, _, details)| is_of_hold(details));
+        Ok((holds, entries))
     }
 
     #[zbus(out_args("findings"))]
@@ -358,7 +363,7 @@ impl Service {
             Some(call) if !holds.is_empty() => sender_uid(bus, &call).await,
             _ => None,
         };
-        holds.iter().map(|hold| show_hold(hold, asking)).collect()
+        holds.iter().map(|hold| show_hold(hold, Viewer::User(asking))).collect()
     }
 
     #[zbus(property)]

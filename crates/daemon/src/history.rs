@@ -10,13 +10,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use scherzo_api::details::{self, Detail, Details, Wire};
+use scherzo_api::details::{self, Detail, Details};
 use scherzo_api::durable;
 use scherzo_api::types::HistoryEvent;
 use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
+use crate::shell::HistoryEntry;
 use scherzo_supervisor::Record;
 
 /// How many entries are kept.
@@ -79,7 +80,7 @@ impl History {
 
     /// The newest entries as they cross the bus, the oldest of them first; 0 stands for all.
     #[must_use]
-    pub fn newest(&self, nr_wanted: u32) -> Vec<(u64, String, Wire)> {
+    pub fn newest(&self, nr_wanted: u32) -> Vec<HistoryEntry> {
         let wanted = if nr_wanted == 0 { MAX_ENTRIES } else { nr_wanted as usize };
         let first = self.entries.len().saturating_sub(wanted);
         let pack = |entry: &Entry| (entry.time_s, entry.event.clone(), details::to_wire(&entry.details));

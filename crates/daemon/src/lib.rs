@@ -12,6 +12,7 @@
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
 //! - [`session`]: whether someone has logged in;
+//! - [`visibility`]: what of a hold is shown to whom;
 //! - [`store`]: the wish that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
@@ -36,3 +37,4 @@ pub mod session;
 pub mod settings;
 pub mod shell;
 pub mod store;
+pub mod visibility;

@@ -78,6 +78,9 @@ pub enum Input {
     Shutdown,
 }
 
+/// An entry of the history as it crosses the bus: time in seconds since 1970, event, details.
+pub type HistoryEntry = (u64, String, details::Wire);
+
 /// What a request is answered with.
 #[derive(Debug)]
 pub enum Answer {
@@ -87,8 +90,8 @@ pub enum Answer {
     Hold(u32),
     /// Statistics.
     Stats(Box<Stats>),
-    /// The history: time in seconds since 1970, event, details.
-    History(Vec<(u64, String, details::Wire)>),
+    /// The history.
+    History(Vec<HistoryEntry>),
     /// Wait histograms by class.
     Histograms(HashMap<String, Vec<u64>>),
 }

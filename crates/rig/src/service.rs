@@ -19,7 +19,7 @@ const STANDBY: &str = "scherzo-spare";
 pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 
 /// Bus name, object and interface, as `busctl` wants them.
-const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
+pub const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
 /// What the service remembers.
 const STATE_DIRECTORY: &str = "/var/lib/scherzo";
 /// Time limit for whatever takes no noticeable time.

@@ -94,10 +94,8 @@ fn held(rules: Rules, holds: &Holds, power: &Power) -> Option<Opinion> {
         return Some((Mode::LowPower, Fault::plain(Reason::BatteryLow)));
     }
     let hold = hold?;
-    let mut why = because(
-        Reason::Hold,
-        [("application", hold.wanted.application.as_str().into()), ("cookie", i64::from(hold.cookie).into())],
-    );
+    // Everybody sees this: which application it is and why stays with the hold.
+    let mut why = because(Reason::Hold, [("cookie", i64::from(hold.cookie).into())]);
     if let Some(uid) = hold.holder.uid {
         why.details.insert("uid".to_owned(), i64::from(uid).into());
     }

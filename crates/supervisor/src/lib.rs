@@ -46,7 +46,7 @@ pub use view::Published;
 use std::collections::BTreeSet;
 
 use scherzo_catalogue::details::Details;
-use scherzo_catalogue::types::{HistoryEvent, Mode, RequestedMode};
+use scherzo_catalogue::types::{HistoryEvent, Mode, Reason, RequestedMode};
 
 use arbiter::Decision;
 use backoff::Backoff;
@@ -269,6 +269,9 @@ impl State {
         if (now.choice.mode, &now.why) != (before.choice.mode, &before.why) {
             let mut details = now.why.to_details();
             details.insert("mode".to_owned(), now.choice.mode.name().into());
+            if let Some(hold) = self.holds.deciding().filter(|_| now.why.reason == Reason::Hold) {
+                details.insert("application".to_owned(), hold.wanted.application.as_str().into());
+            }
             self.record(HistoryEvent::Mode, details);
         }
     }

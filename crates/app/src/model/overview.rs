@@ -235,8 +235,11 @@ impl Hold {
         let cookie = details.get("cookie")?.to_string().parse().ok()?;
         let mode = Mode::from_name(&details.get("mode")?.to_string())?;
         let mode = catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode)));
-        let title = details.get("application")?.to_string();
-        // The service tells the reasons of the user's own programs only.
+        // The service tells applications and reasons of the user's own programs only.
+        let title = match details.get("application") {
+            Some(application) => application.to_string(),
+            None => gettext("A program of another user"),
+        };
         let text = match details.get("reason") {
             Some(reason) => format!("{mode} · {reason}"),
             None => mode.into_owned(),
@@ -348,6 +351,13 @@ mod tests {
         assert_eq!(
             shown(&hold)[0],
             Hold { cookie: 7, title: "org.example.Player".into(), text: "Low Power · A film".into() }
+        );
+        hold.remove("application");
+        hold.remove("reason");
+        assert_eq!(
+            shown(&hold)[0],
+            Hold { cookie: 7, title: "A program of another user".into(), text: "Low Power".into() },
+            "it can be released all the same"
         );
         hold.insert("cookie".into(), "x".into());
         assert_eq!(shown(&hold), [], "without a number it could not be released");

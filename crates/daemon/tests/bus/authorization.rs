@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use scherzo_api::Error;
 use scherzo_api::names::{
-    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_SET_ENABLED, ACTION_SET_MODE,
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED,
+    ACTION_SET_MODE,
 };
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
@@ -119,6 +120,19 @@ async fn ones_own_hold_is_released_freely() {
         [(ACTION_HOLD_MODE.to_owned(), 0)],
         "nonsense is not worth a password"
     );
+}
+
+#[tokio::test]
+async fn holds_of_others_are_for_administrators() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.inspect_holds().await.unwrap();
+    polkit.say(Verdict::No);
+    assert!(matches!(client.scheduler.inspect_holds().await, Err(Error::AccessDenied(_))));
+    let asked: Vec<_> = polkit.asked.lock().unwrap().iter().map(|(action, _)| action.clone()).collect();
+    assert_eq!(asked, [ACTION_INSPECT_HOLDS; 2]);
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::details::Detail;
+use scherzo_api::names::OBJECT_PATH;
 use tokio::time::timeout;
+use zbus::MessageStream;
+use zbus::fdo::MonitoringProxy;
 
 use crate::support::{Client, PATIENCE, Stage, eventually};
 
@@ -40,6 +43,46 @@ async fn a_hold_lasts_as_long_as_its_holder() {
     wait_for_mode(&client, "interactive", "default").await;
     assert!(client.snapshot().await.holds.is_empty());
     assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+/// Everything that the service sends to nobody in particular.
+async fn broadcasts(stage: &Stage) -> MessageStream {
+    let monitor = stage.connect().await;
+    let messages = MessageStream::from(&monitor);
+    let rule = format!("type='signal',path='{OBJECT_PATH}'");
+    MonitoringProxy::new(&monitor)
+        .await
+        .unwrap()
+        .become_monitor(&[rule.as_str().try_into().unwrap()], 0)
+        .await
+        .unwrap();
+    messages
+}
+
+#[tokio::test]
+async fn broadcasts_do_not_say_which_application_holds_a_mode_and_why() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    let mut heard = broadcasts(&stage).await;
+    let cookie = client.scheduler.hold_mode("fifo", "errand-of-mine", "org.example.Private").await.unwrap();
+    wait_for_mode(&client, "fifo", "hold").await;
+    client.scheduler.release_mode(cookie).await.unwrap();
+    wait_for_mode(&client, "interactive", "default").await;
+    let mut nr_of_hold = 0;
+    while let Ok(message) = timeout(std::time::Duration::from_millis(200), heard.next()).await {
+        let message = message.unwrap().unwrap();
+        let body = String::from_utf8_lossy(message.body().data().bytes()).into_owned();
+        assert!(!body.contains("errand-of-mine") && !body.contains("org.example.Private"), "{body}");
+        nr_of_hold += u32::from(body.contains("cookie"));
+    }
+    assert!(nr_of_hold > 0, "it is told that somebody holds a mode");
+    let (holds, past) = client.scheduler.inspect_holds().await.unwrap();
+    assert_eq!((holds.len(), past.len()), (0, 1), "{past:?}");
+    assert_eq!(String::try_from(past[0].2["application"].try_clone().unwrap()).unwrap(), "org.example.Private");
+    let history = client.scheduler.get_history(0).await.unwrap();
+    assert!(history.contains(&past[0]), "one's own holds are told in full");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::support::{Client, Stage};
 /// A message takes a hundred times as long as a case without a bus.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 100;
-const MEMBERS: [&str; 12] = [
+const MEMBERS: [&str; 14] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
@@ -21,6 +21,8 @@ const MEMBERS: [&str; 12] = [
     "Subscribe",
     "Unsubscribe",
     "Diagnose",
+    "InspectHolds",
+    "ResetSettings",
     "Explode",
 ];
 
