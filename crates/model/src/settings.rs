@@ -50,8 +50,16 @@ macro_rules! for_each_setting {
                     follow_low_battery: bool = true, Flag, Automation, "A low battery asks for low-power.";
                     follow_profile_changes: bool = true, Flag, Automation, "Changing the power profile counts more than running on battery, until the computer is plugged in or unplugged.";
                     follow_power_source: bool = true, Flag, Automation, "Running on battery asks for battery_mode.";
-                    follow_power_profile: bool = true, Flag, Automation, "The profile power-saver asks for low-power, balanced and performance for interactive.";
+                    follow_power_profile: bool = true, Flag, Automation, "The power profile asks for the mode that is set for it below.";
                     drive_power_profile: bool = false, Flag, Automation, "The other way round: while low-power is in effect, hold the power profile power-saver. Choosing a profile ends that until low-power is entered again.";
+                }
+                "The mode that a power profile asks for, when the computer is plugged in and when it runs on battery." {
+                    power_saver_mode: Mode = Mode::LowPower, Mode, Automation, "The profile power-saver.";
+                    balanced_mode: Mode = Mode::Interactive, Mode, Automation, "The profile balanced.";
+                    performance_mode: Mode = Mode::Interactive, Mode, Automation, "The profile performance.";
+                    power_saver_mode_on_battery: Mode = Mode::LowPower, Mode, Automation, "The profile power-saver on battery.";
+                    balanced_mode_on_battery: Mode = Mode::Interactive, Mode, Automation, "The profile balanced on battery. Running on battery asks for battery_mode first, unless the profile was changed since.";
+                    performance_mode_on_battery: Mode = Mode::Interactive, Mode, Automation, "The profile performance on battery, likewise.";
                 }
                 "When the scheduler is loaded, and what waits to replace it." {
                     boot_delay_s: u32 = 30, Number(0, 600), Configure, "After a start of the system the scheduler is loaded when someone logs in, or after so many seconds: 0 to 600.";

@@ -34,6 +34,39 @@ pub struct Rules {
     pub battery_mode: Mode,
     /// The mode where nothing else decides.
     pub default_mode: Mode,
+    /// What power profiles ask for while the machine is plugged in, or its source is not known.
+    pub on_mains: ProfileModes,
+    /// What they ask for on battery.
+    pub on_battery: ProfileModes,
+}
+
+/// The mode that each power profile asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileModes {
+    /// For `power-saver`.
+    pub power_saver: Mode,
+    /// For `balanced`.
+    pub balanced: Mode,
+    /// For `performance`.
+    pub performance: Mode,
+}
+
+impl ProfileModes {
+    /// Profiles that this version does not know ask for nothing.
+    fn mode(self, profile: &str) -> Option<Mode> {
+        match profile {
+            "power-saver" => Some(self.power_saver),
+            "balanced" => Some(self.balanced),
+            "performance" => Some(self.performance),
+            _ => None,
+        }
+    }
+}
+
+impl Default for ProfileModes {
+    fn default() -> Self {
+        Self { power_saver: Mode::LowPower, balanced: Mode::Interactive, performance: Mode::Interactive }
+    }
 }
 
 impl Default for Rules {
@@ -47,6 +80,8 @@ impl Default for Rules {
             power_profile: true,
             battery_mode: Mode::LowPower,
             default_mode: Mode::Interactive,
+            on_mains: ProfileModes::default(),
+            on_battery: ProfileModes::default(),
         }
     }
 }
@@ -64,9 +99,11 @@ pub(super) struct Decision {
 pub(super) fn decide(rules: Rules, wish: Wish, holds: &Holds, power: &Power) -> Decision {
     let (mode, why) = chosen(wish)
         .or_else(|| held(rules, holds, power))
-        .or_else(|| profile(power).filter(|_| rules.profile_change && power.profile_chosen()).map(profile_changed))
+        .or_else(|| {
+            profile(rules, power).filter(|_| rules.profile_change && power.profile_chosen()).map(profile_changed)
+        })
         .or_else(|| on_battery(rules, power))
-        .or_else(|| profile(power).filter(|_| rules.power_profile))
+        .or_else(|| profile(rules, power).filter(|_| rules.power_profile))
         .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
     Decision { choice: Choice { mode, preemption: wish.preemption }, why }
 }
@@ -102,15 +139,10 @@ fn held(rules: Rules, holds: &Holds, power: &Power) -> Option<Opinion> {
     Some((hold.wanted.mode, why))
 }
 
-/// Profiles that this version does not know say nothing.
-fn profile(power: &Power) -> Option<Opinion> {
+fn profile(rules: Rules, power: &Power) -> Option<Opinion> {
     let name = power.profile()?;
-    let mode = match name {
-        "power-saver" => Mode::LowPower,
-        "balanced" | "performance" => Mode::Interactive,
-        _ => return None,
-    };
-    Some((mode, because(Reason::PowerProfile, [("profile", name.into())])))
+    let modes = if power.on_battery() { rules.on_battery } else { rules.on_mains };
+    Some((modes.mode(name)?, because(Reason::PowerProfile, [("profile", name.into())])))
 }
 
 fn profile_changed((mode, why): Opinion) -> Opinion {
@@ -202,6 +234,30 @@ mod tests {
         scene.wish.mode = RequestedMode::Auto;
         scene.hold(Mode::LowPower);
         assert_eq!(scene.outcome(), (Mode::LowPower, Reason::Hold));
+    }
+
+    #[test]
+    fn each_profile_has_a_mode_for_each_power_source() {
+        let on_mains =
+            ProfileModes { power_saver: Mode::Fifo, balanced: Mode::LowPower, performance: Mode::Interactive };
+        let on_battery =
+            ProfileModes { power_saver: Mode::Interactive, balanced: Mode::Fifo, performance: Mode::LowPower };
+        let rules = Rules { on_mains, on_battery, power_source: false, ..Rules::default() };
+        let decided = |source, name: &str| {
+            let mut power = Power::default();
+            power.take(Time::ZERO, PowerEvent::Source(source));
+            power.take(Time::ZERO, PowerEvent::Profile(Some(name.into())));
+            power.settle(Time::ZERO);
+            let Decision { choice, why } = decide(rules, Wish::default(), &Holds::default(), &power);
+            assert_eq!(why.reason, Reason::PowerProfile);
+            choice.mode
+        };
+        let profiles = ["power-saver", "balanced", "performance"];
+        for source in [None, Some(Source::Mains)] {
+            assert_eq!(profiles.map(|name| decided(source, name)), [Mode::Fifo, Mode::LowPower, Mode::Interactive]);
+        }
+        let modes = profiles.map(|name| decided(Some(Source::Battery), name));
+        assert_eq!(modes, [Mode::Interactive, Mode::Fifo, Mode::LowPower]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod supervision;
 mod tests;
 mod view;
 
-pub use arbiter::Rules;
+pub use arbiter::{ProfileModes, Rules};
 pub use event::{
     Action, Boot, BootWatch, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run,
     Start, Time, Wish,

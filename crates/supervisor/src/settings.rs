@@ -135,6 +135,12 @@ macro_rules! settings {
             service("follow_power_source", |all| (&mut all.rules.power_source).into()),
             service("follow_power_profile", |all| (&mut all.rules.power_profile).into()),
             service("drive_power_profile", |all| (&mut all.drive_power_profile).into()),
+            service("power_saver_mode", |all| (&mut all.rules.on_mains.power_saver).into()),
+            service("balanced_mode", |all| (&mut all.rules.on_mains.balanced).into()),
+            service("performance_mode", |all| (&mut all.rules.on_mains.performance).into()),
+            service("power_saver_mode_on_battery", |all| (&mut all.rules.on_battery.power_saver).into()),
+            service("balanced_mode_on_battery", |all| (&mut all.rules.on_battery.balanced).into()),
+            service("performance_mode_on_battery", |all| (&mut all.rules.on_battery.performance).into()),
             service("boot_delay_s", |all| (&mut all.boot_delay_s).into()),
             service("standby", |all| (&mut all.standby).into()),
         ];
