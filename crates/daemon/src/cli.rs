@@ -22,12 +22,15 @@ use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{self, Simulated, Tree};
 use crate::kernel::Uevents;
 use crate::log;
+use crate::log_control::{self, LogControl};
 use crate::power;
 use crate::profile;
 use crate::rcu;
 use crate::session;
 use crate::shell::{Input, NR_INPUTS, Parts, Shell};
 
+/// Threads that read files; the unit's `TasksMax=` has room for them.
+const MAX_BLOCKING_THREADS: usize = 4;
 /// Exit code for "another instance runs".
 const EXIT_NAME_TAKEN: u8 = 3;
 
@@ -63,7 +66,11 @@ pub struct Options {
 #[must_use]
 pub fn main(options: &Options) -> ExitCode {
     log::start(options.verbose);
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             error!("cannot start: {error}");
@@ -119,7 +126,9 @@ pub async fn serve<E: Engine>(
     let (shell, published) = Shell::new(parts)?;
     let looking = tokio::sync::Mutex::new(());
     let service = Service { inputs: inputs.clone(), published, root, looking, authorizer: Arc::new(authorizer) };
+    let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     bus.object_server().at(OBJECT_PATH, service).await?;
+    bus.object_server().at(log_control::PATH, log_control).await?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.
     match bus.request_name_with_flags(BUS_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
         Ok(_) => {}

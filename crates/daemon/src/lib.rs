@@ -8,6 +8,7 @@
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`diagnose`]: what is wrong, and what to do;
+//! - [`log`] and [`log_control`]: what is logged;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
@@ -28,6 +29,7 @@ mod fuzz;
 pub mod history;
 pub mod kernel;
 pub mod log;
+pub mod log_control;
 pub mod power;
 mod profile;
 pub mod rcu;

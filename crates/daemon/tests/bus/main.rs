@@ -10,6 +10,7 @@ mod config;
 mod contract;
 mod faults;
 mod holds;
+mod log_control;
 mod noise;
 mod power;
 mod profile;
