@@ -26,8 +26,8 @@ use zbus::{Connection, OwnedVariant, Variant};
 use crate::authorize::{Authorizer, sender_uid};
 use crate::config::Change;
 use crate::diagnose;
+use crate::input::{Answer, HistoryEntry, Input};
 use crate::settings::{self, Settings};
-use crate::shell::{Answer, HistoryEntry, Input};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
 use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
 

@@ -20,6 +20,7 @@ use crate::bus::Service;
 use crate::engine::Engine;
 use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{self, Simulated, Tree};
+use crate::input::{Input, NR_INPUTS};
 use crate::kernel::Uevents;
 use crate::log;
 use crate::log_control::{self, LogControl};
@@ -27,7 +28,7 @@ use crate::power;
 use crate::profile;
 use crate::rcu;
 use crate::session;
-use crate::shell::{Input, NR_INPUTS, Parts, Shell};
+use crate::shell::{Parts, Shell};
 
 /// Threads that read files; the unit's `TasksMax=` has room for them.
 const MAX_BLOCKING_THREADS: usize = 4;
@@ -129,6 +130,8 @@ pub async fn serve<E: Engine>(
     let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     bus.object_server().at(OBJECT_PATH, service).await?;
     bus.object_server().at(log_control::PATH, log_control).await?;
+    // Before anybody can know that the service is there: a signal that came earlier would kill it.
+    await_the_end(&bus, inputs.clone())?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.
     match bus.request_name_with_flags(BUS_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
         Ok(_) => {}
@@ -141,7 +144,6 @@ pub async fn serve<E: Engine>(
     let mut followers = power::follow(&bus, &inputs);
     followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));
-    await_the_end(&bus, inputs)?;
     shell.run(inbox).await.context("cannot make a timer")?;
     // Whoever uses the bus still would keep it open.
     followers.shutdown().await;

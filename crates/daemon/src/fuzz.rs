@@ -14,8 +14,8 @@ use crate::bus::{check_changes, parse_mode};
 use crate::engine::event_of;
 use crate::settings::{self, Settings};
 use scherzo_supervisor::{
-    Action, Boot, Build, Caller, EngineEvent, Event, Gone, HoldRequest, Kernel, Published, Request, RequestId, Run,
-    Start, State, Wish,
+    Action, Boot, Build, Caller, EngineCommand, EngineEvent, Event, Gone, HoldRequest, Kernel, Published, Reply,
+    Request, RequestId, Run, Start, State, Wish,
 };
 
 const FEW_CASES: u64 = 10_000;
@@ -82,7 +82,7 @@ impl Core {
 
     fn note(&mut self, actions: &[Action]) {
         for action in actions {
-            if let Action::Spawn(run) = action {
+            if let Action::Engine(EngineCommand::Spawn(run)) = action {
                 self.run = *run;
             }
         }
@@ -96,7 +96,9 @@ impl Core {
         let id = RequestId(self.nr_requests);
         self.nr_requests += 1;
         let actions = self.step(Event::Request { id, caller, request });
-        actions.iter().any(|action| matches!(action, Action::Reply { id: of, result: Err(_) } if *of == id))
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Reply { id: of, reply: Reply::Result(Err(_)) } if *of == id))
     }
 }
 

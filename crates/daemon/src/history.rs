@@ -17,7 +17,7 @@ use scherzo_host::Root;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use crate::shell::HistoryEntry;
+use crate::input::HistoryEntry;
 use scherzo_supervisor::Record;
 
 /// How many entries are kept.

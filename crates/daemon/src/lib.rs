@@ -3,6 +3,7 @@
 //! [`scherzo_supervisor`] decides, and is pure. Everything around it is a shell that carries events in and actions out:
 //!
 //! - [`shell`]: the loop between the two, the only place that owns its state;
+//! - [`input`]: what reaches it, and what it answers;
 //! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
@@ -27,6 +28,7 @@ pub mod engine;
 #[cfg(test)]
 mod fuzz;
 pub mod history;
+pub mod input;
 pub mod kernel;
 pub mod log;
 pub mod log_control;

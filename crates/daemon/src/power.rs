@@ -13,7 +13,7 @@ use zbus::names::{BusName, WellKnownName};
 use zbus::proxy::{CacheProperties, MethodFlags};
 use zbus::{Connection, OwnedVariant, Proxy, Variant};
 
-use crate::shell::Input;
+use crate::input::Input;
 use scherzo_supervisor::{PowerEvent, Source};
 
 const UPOWER: &str = "org.freedesktop.UPower";

@@ -13,8 +13,8 @@ use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::SignalStream;
 use zbus::{Connection, Proxy};
 
+use crate::input::Input;
 use crate::power::{PROFILES, Place};
-use crate::shell::Input;
 use scherzo_supervisor::PowerEvent;
 
 const PROFILE: &str = "power-saver";

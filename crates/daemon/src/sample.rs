@@ -169,7 +169,7 @@ fn health(stats: &Stats) -> u64 {
 
 /// The counters of a scheduler that has ended, in one line for the log.
 #[must_use]
-pub fn farewell(stats: &Stats) -> String {
+pub fn final_statistics(stats: &Stats) -> String {
     let counters = Stats::KEYS.iter().filter(|key| key.starts_with("nr_") || **key == "health");
     let counted = counters.filter_map(|key| Some((key, stats.get(key).filter(|count| *count > 0)?)));
     let words: Vec<_> = counted.map(|(key, count)| format!("{key}={count}")).collect();
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn a_farewell_tells_what_happened_and_not_what_did_not() {
+    fn the_final_statistics_tell_what_happened_and_not_what_did_not() {
         let stats = Stats { uptime_ns: 61_000_000_000, engine_cpu_ns: 5_000_000, nr_user: 7, ..Stats::default() };
-        assert_eq!(farewell(&stats), "it ran for 61 s, its engine for 5 ms: nr_user=7");
+        assert_eq!(final_statistics(&stats), "it ran for 61 s, its engine for 5 ms: nr_user=7");
     }
 }

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
-use crate::shell::Input;
+use crate::input::Input;
 
 /// People's accounts; greeters and services have others.
 const PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;

@@ -7,7 +7,7 @@ use scherzo_api::types::Reason;
 use scherzo_supervisor::Hold;
 use zbus::{OwnedVariant, Variant};
 
-use crate::shell::HistoryEntry;
+use crate::input::HistoryEntry;
 
 /// Whose questions are answered, and how fully.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-/// While nothing is loaded, least of all by a spare engine.
-pub const WAITING: &CStr = c"scherzo-spare";
+/// While nothing is loaded, least of all by a standby engine.
+pub const WAITING: &CStr = c"scherzo-standby";
 /// From the request to load on.
 pub const SCHEDULING: &CStr = c"scherzo-engine";
 

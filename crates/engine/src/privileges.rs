@@ -20,7 +20,7 @@ pub fn drop_all() -> Result<()> {
     keep(CapabilitySet::empty())
 }
 
-/// Gives up, for good, what loading does not take. A spare engine may still have to load anew: when CPUs came or went.
+/// Gives up, for good, what loading does not take. A standby engine may still have to load anew: when CPUs came or went.
 pub fn keep_loading() -> Result<()> {
     let held = thread::capabilities(None).map_err(io::Error::from).context("cannot read capabilities")?;
     keep(held.permitted & LOADING)
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spare_one_keeps_what_loading_takes() {
+    fn a_standby_engine_keeps_what_loading_takes() {
         let kept = std::thread::spawn(|| {
             let before = thread::capabilities(None).unwrap().permitted;
             keep_loading().unwrap();

@@ -29,18 +29,18 @@ pub fn run(socket: &OwnedFd) -> Result<()> {
     name::show(name::WAITING);
     send(socket, &ToDaemon::Hello { wire_version: WIRE_VERSION })?;
     let mut room = kernel::room();
-    let mut spare = None;
+    let mut standby = None;
     let mut request = next_request(socket)?;
     if let Some(ToEngine::Prepare(settings)) = request {
-        match Spare::prepare(&mut room, &settings) {
-            Ok(prepared) => spare = Some(prepared),
+        match Standby::prepare(&mut room, &settings) {
+            Ok(prepared) => standby = Some(prepared),
             Err(error) => return send(socket, &failed(&error)),
         }
         send(socket, &ToDaemon::Prepared)?;
         request = next_request(socket)?;
     }
     match request {
-        Some(ToEngine::Load(settings)) => match schedule(socket, &settings, spare) {
+        Some(ToEngine::Load(settings)) => match schedule(socket, &settings, standby) {
             Ok(End::Reported(Exit { kind, code, text })) => send(socket, &ToDaemon::Exited { kind, code, text }),
             Ok(End::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
             Err(error) => send(socket, &failed(&error)),
@@ -65,12 +65,12 @@ fn failed(LoadError { kind, cause }: &LoadError) -> ToDaemon {
 }
 
 /// What can be done of loading while another engine schedules: nothing here is seen outside this process.
-struct Spare<'obj> {
+struct Standby<'obj> {
     loaded: Loaded<'obj>,
     settings: LoadSettings,
 }
 
-impl<'obj> Spare<'obj> {
+impl<'obj> Standby<'obj> {
     fn prepare(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
         check(settings)?;
         privileges::keep_loading()?;
@@ -94,16 +94,16 @@ enum End {
 }
 
 /// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
-fn schedule(socket: &OwnedFd, settings: &LoadSettings, spare: Option<Spare<'_>>) -> Result<End, LoadError> {
+fn schedule(socket: &OwnedFd, settings: &LoadSettings, standby: Option<Standby<'_>>) -> Result<End, LoadError> {
     let session = Session { socket, started: Instant::now(), settings };
     name::show(name::SCHEDULING);
     check(settings)?;
     kernel::check_kernel()?;
     let signals = signal::block_and_open().context("cannot take over signals")?;
     let _compaction = CompactionOff::new()?;
-    if let Some(mut spare) = spare.filter(|spare| !spare.settings.must_reload_for(settings)) {
-        spare.loaded.write_limits(settings);
-        if let Some(end) = session.attach(&signals, &mut spare.loaded)? {
+    if let Some(mut standby) = standby.filter(|standby| !standby.settings.must_reload_for(settings)) {
+        standby.loaded.write_limits(settings);
+        if let Some(end) = session.attach(&signals, &mut standby.loaded)? {
             return Ok(end);
         }
     }

@@ -2,8 +2,8 @@
 
     kills.py TIMES SEED
 
-There is a pause before each kill that a spare engine can be prepared in. One time in ten the next engine is killed as well,
-while it starts: it may be the spare one, which then leaves none, or one that is not prepared yet. Prints a line for
+There is a pause before each kill that a standby engine can be prepared in. One time in ten the next engine is killed as well,
+while it starts: it may be the standby engine, which then leaves none, or one that is not prepared yet. Prints a line for
 each recovery: how many engines were killed, how long it took from the last kill until the service said `running`
 again, and how much of that the engine says it has spent on loading, in ms. The kernel must agree each time.
 """
@@ -24,7 +24,7 @@ PATH = "/org/scherzo/Scheduler1"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 SCHED_EXT = "/sys/kernel/sched_ext/"
 ENGINE = "scherzo-engine"
-# Between a recovery and the next kill. Where the kernel's checks are emulated a spare engine takes most of two seconds.
+# Between a recovery and the next kill. Where the kernel's checks are emulated a standby engine takes most of two seconds.
 PAUSE_S = (2, 6)
 EARLY_SHARE = 0.1
 # How long a start goes on that is cut short, at most.
@@ -72,7 +72,7 @@ class Service:
 
     def engine(self, victim=None):
         """The process id of the engine that schedules or loads, if there is one besides a victim's. It is the oldest of that
-        name: a spare one is called otherwise, but for the moment in which it is started."""
+        name: a standby engine is called otherwise, but for the moment in which it is started."""
         children = [int(child) for child in read(self.children).split()]
         engines = (child for child in children if child != victim and read(f"/proc/{child}/comm") == ENGINE)
         return next(engines, None)

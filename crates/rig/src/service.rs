@@ -14,7 +14,7 @@ pub const UNIT: &str = "scherzod.service";
 /// The engine's process: the one that schedules or loads.
 pub const ENGINE: &str = "scherzo-engine";
 /// The process of the standby engine.
-const STANDBY: &str = "scherzo-spare";
+const STANDBY: &str = "scherzo-standby";
 /// The setting that loading turns off and unloading restores.
 pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 

@@ -1,17 +1,16 @@
-//! What happens to the service, and what it does about it.
+//! What happens to the service.
 
 use std::time::Duration;
 
 use crate::Refusal;
 use scherzo_catalogue::details::Details;
-use scherzo_catalogue::types::{HistoryEvent, Mode, Reason, RequestedMode};
+use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
 use scherzo_model::OPS_PREFIX;
-use scherzo_model::{ExitKind, FailKind, LoadSettings};
+use scherzo_model::{ExitKind, FailKind};
 
 use super::holds::HoldRequest;
 use super::power::{PowerEvent, Source};
 use super::quarantine::{Build, Quarantine};
-use super::view::Published;
 use crate::settings::Settings;
 
 /// Time since the service started. The supervisor never asks a clock; it is told.
@@ -265,110 +264,6 @@ pub enum Event {
     Tick,
     /// The service is to end.
     Shutdown,
-}
-
-/// What the shell is to do, in this order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Answer a request.
-    Reply {
-        /// Which.
-        id: RequestId,
-        /// How.
-        result: Result<(), Refusal>,
-    },
-    /// Answer a request to hold a mode.
-    ReplyHold {
-        /// Which.
-        id: RequestId,
-        /// Releases it.
-        cookie: u32,
-    },
-    /// Answer a request with the statistics as they are now.
-    ReplyStats(RequestId),
-    /// Answer a request with the histograms as they are now.
-    ReplyHistogram(RequestId),
-    /// Answer a request with so many of the newest entries of the history.
-    ReplyHistory {
-        /// Which.
-        id: RequestId,
-        /// How many; 0 for all.
-        nr_entries: u32,
-    },
-    /// Add this to the history.
-    Record(Record),
-    /// Whether a system that goes down from now on counts as an unclean boot.
-    WatchBoot(BootWatch),
-    /// Note the settings that loading will change, where a later run of the service finds them.
-    NoteSettings,
-    /// Restore the settings noted and remove the note.
-    RestoreSettings,
-    /// Start an engine.
-    Spawn(Run),
-    /// Tell it to load.
-    Load(Run, LoadSettings),
-    /// Tell it to switch.
-    Switch {
-        /// Which engine.
-        run: Run,
-        /// Number it answers with.
-        seq: u32,
-        /// New behaviour.
-        settings: LoadSettings,
-    },
-    /// Tell it to bring its counters up to date.
-    Refresh {
-        /// Which engine.
-        run: Run,
-        /// Number it answers with.
-        seq: u32,
-    },
-    /// Tell it to unload and end.
-    Unload(Run),
-    /// Kill it.
-    Kill(Run),
-    /// Read what the kernel says, and report [`Event::Kernel`].
-    ReadKernel,
-    /// Read the shared page and the setting that loading changes, and report [`Event::Health`].
-    ReadHealth,
-    /// Turn off what someone else has turned on meanwhile: moving locked memory about.
-    ForbidCompaction,
-    /// Put these settings back into the place of those that a client has set.
-    RevertSettings(Settings),
-    /// Make it survive a restart that nothing is loaded while this build runs, or forget that.
-    KeepQuarantine(Option<Quarantine>),
-    /// Make the wish survive a restart.
-    Persist(Wish),
-    /// Show clients what is so now.
-    Publish(Published),
-    /// Tell clients that the engine ended without having been asked to.
-    TellExit(Fault),
-    /// Tell a program that its hold was released by someone else.
-    TellReleased {
-        /// Its bus name.
-        holder: String,
-        /// Which hold.
-        cookie: u32,
-    },
-    /// Hold the power profile `power-saver`, or no longer.
-    HoldProfile(bool),
-    /// Report [`Event::PeerGone`] when this bus name goes.
-    Watch(String),
-    /// No longer.
-    Unwatch(String),
-    /// Send statistics to these bus names.
-    SendStats(Vec<String>),
-    /// End the service.
-    Exit,
-}
-
-/// Something worth remembering.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// What happened.
-    pub event: HistoryEvent,
-    /// The event's arguments, and those of its reason.
-    pub details: Details,
 }
 
 /// How the loaded scheduler behaves.

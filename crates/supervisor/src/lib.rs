@@ -15,6 +15,7 @@
 //! whatever still differs between wish and fact, then answers, then what clients see. What clients see is computed
 //! from the state, never stored by hand. And an engine is started only when no other one is left.
 
+mod action;
 mod arbiter;
 mod backoff;
 mod event;
@@ -31,10 +32,11 @@ mod supervision;
 mod tests;
 mod view;
 
+pub use action::{Action, BusAction, EngineCommand, FileAction, Record, Reply};
 pub use arbiter::{ProfileModes, Rules};
 pub use event::{
-    Action, Boot, BootWatch, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Record, Request, RequestId, Run,
-    Start, Time, Wish,
+    Boot, BootWatch, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Start, Time,
+    Wish,
 };
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
@@ -240,8 +242,8 @@ impl State {
         actions
     }
 
-    fn act(&mut self, action: Action) {
-        self.actions.push(action);
+    fn act(&mut self, action: impl Into<Action>) {
+        self.actions.push(action.into());
     }
 
     fn wants_to_run(&self) -> bool {
@@ -253,7 +255,7 @@ impl State {
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {
-        self.act(Action::Record(Record { event, details }));
+        self.act(FileAction::Record(Record { event, details }));
     }
 
     /// Gives a decision that differs from the last one a version of its own, and remembers a new mode or reason.
@@ -281,7 +283,7 @@ impl State {
         let frugal =
             matches!(&self.phase, Phase::Loaded(loaded) if loaded.applied.decision.choice.mode == Mode::LowPower);
         if let Some(hold) = self.power.drive_profile(frugal && self.settings.drive_power_profile) {
-            self.act(Action::HoldProfile(hold));
+            self.act(BusAction::HoldProfile(hold));
         }
     }
 
@@ -298,7 +300,7 @@ impl State {
         // Where nothing was watched there is nothing to pause.
         if self.boot_watch != watch && (self.boot_watch, watch) != (BootWatch::Over, BootWatch::Paused) {
             self.boot_watch = watch;
-            self.act(Action::WatchBoot(watch));
+            self.act(FileAction::WatchBoot(watch));
         }
     }
 
@@ -329,10 +331,10 @@ impl State {
         let needed: BTreeSet<String> = self.subscribers.iter().cloned().chain(holders).collect();
         let before = std::mem::replace(&mut self.watched, needed.clone());
         for peer in needed.difference(&before) {
-            self.act(Action::Watch(peer.clone()));
+            self.act(BusAction::Watch(peer.clone()));
         }
         for peer in before.difference(&needed) {
-            self.act(Action::Unwatch(peer.clone()));
+            self.act(BusAction::Unwatch(peer.clone()));
         }
     }
 
@@ -340,7 +342,7 @@ impl State {
         let durable = Wish { enabled: self.wish.enabled && !self.on_trial, ..self.wish };
         if durable != self.persisted {
             self.persisted = durable;
-            self.act(Action::Persist(durable));
+            self.act(FileAction::Persist(durable));
         }
     }
 
@@ -348,7 +350,7 @@ impl State {
         let view = self.view();
         if self.published.as_ref() != Some(&view) {
             self.published = Some(view.clone());
-            self.act(Action::Publish(view));
+            self.act(BusAction::Publish(view));
         }
     }
 

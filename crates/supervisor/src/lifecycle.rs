@@ -6,8 +6,9 @@ use scherzo_model::WIRE_VERSION;
 use scherzo_model::{ExitKind, FailKind};
 
 use super::State;
+use super::action::{Action, EngineCommand, FileAction};
 use super::backoff::GOOD_RUN;
-use super::event::{Action, BootWatch, EngineEvent, Fault, Gone, Kernel, Run};
+use super::event::{BootWatch, EngineEvent, Fault, Gone, Kernel, Run};
 use super::phase::{
     Applied, Cause, DRAIN_LIMIT, EXIT_LIMIT, Ending, KERNEL_POLL, LOAD_LIMIT, Loaded, PROBE_EVERY,
     PROBE_FOR_SUBSCRIBERS, Phase, SLOW_KERNEL_POLL, Stage, UNLOAD_LIMIT,
@@ -84,7 +85,7 @@ impl State {
                     // That it dies by a signal now is our doing.
                     ending.cause = Cause::Fault(too_slow("end"));
                 }
-                self.act(Action::Kill(run));
+                self.act(EngineCommand::Kill(run));
             }
             Phase::Draining { deadline: deadline @ Some(_), .. } if deadline.is_some_and(|at| at <= now) => {
                 *deadline = None;
@@ -120,7 +121,7 @@ impl State {
         loaded.degraded = degraded;
         if compaction && !loaded.put_right {
             loaded.put_right = true;
-            self.act(Action::ForbidCompaction);
+            self.act(FileAction::ForbidCompaction);
         }
     }
 
@@ -129,13 +130,13 @@ impl State {
         self.noted = true;
         self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
         self.watch_boot(BootWatch::On);
-        self.act(Action::NoteSettings);
-        self.act(Action::Spawn(self.run));
+        self.act(FileAction::NoteSettings);
+        self.act(EngineCommand::Spawn(self.run));
     }
 
     fn unload(&mut self) {
         self.end(Cause::Asked);
-        self.act(Action::Unload(self.run));
+        self.act(EngineCommand::Unload(self.run));
     }
 
     fn give_up_loading(&mut self) {
@@ -147,7 +148,7 @@ impl State {
         if let Phase::Ending(ending) = &mut self.phase {
             ending.kill_at = None;
         }
-        self.act(Action::Kill(self.run));
+        self.act(EngineCommand::Kill(self.run));
     }
 
     fn end(&mut self, cause: Cause) {
@@ -167,7 +168,7 @@ impl State {
 
     fn restore_settings(&mut self) {
         if std::mem::take(&mut self.noted) {
-            self.act(Action::RestoreSettings);
+            self.act(FileAction::RestoreSettings);
         }
     }
 
@@ -199,7 +200,7 @@ impl State {
             let settings = wanted.settings();
             loaded.switching = Some((seq, wanted));
             self.next_seq = seq;
-            self.act(Action::Switch { run: self.run, seq, settings });
+            self.act(EngineCommand::Switch { run: self.run, seq, settings });
         }
     }
 
@@ -235,7 +236,7 @@ impl State {
             Phase::Loading { stage: stage @ Stage::Starting, .. } if wire_version == WIRE_VERSION => {
                 let settings = applied.settings();
                 *stage = Stage::Sent(applied);
-                self.act(Action::Load(self.run, settings));
+                self.act(EngineCommand::Load(self.run, settings));
             }
             Phase::Loading { stage: Stage::Starting, .. } => {
                 let text = format!("it speaks version {wire_version}, the service {WIRE_VERSION}");

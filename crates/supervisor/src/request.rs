@@ -6,7 +6,8 @@ use crate::Refusal;
 use scherzo_catalogue::gettext_noop;
 use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode};
 
-use super::event::{Action, Caller, Fault, Kernel, Request, RequestId, Time, Wish};
+use super::action::{Action, BusAction, EngineCommand, Reply};
+use super::event::{Caller, Fault, Kernel, Request, RequestId, Time, Wish};
 use super::holds::HoldRequest;
 use super::phase::{Loaded, PROBE_FOR_SUBSCRIBERS, Phase};
 use super::{Leaving, State};
@@ -60,7 +61,7 @@ enum Verdict {
 impl State {
     pub(super) fn request(&mut self, id: RequestId, caller: Caller, request: Request) {
         if let Err(error) = self.admit(id, caller, request) {
-            self.reply(id, Err(error));
+            self.conclude(id, Err(error));
         }
     }
 
@@ -83,7 +84,7 @@ impl State {
             }
             Request::GetWaitHistogram => {
                 self.loaded()?;
-                self.answers.push(Action::ReplyHistogram(id));
+                self.reply(id, Reply::Histograms);
             }
             Request::Subscribe => {
                 if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&caller.name) {
@@ -95,15 +96,15 @@ impl State {
                 if let Phase::Loaded(loaded) = &mut self.phase {
                     loaded.probe_at = loaded.probe_at.min(self.now + PROBE_FOR_SUBSCRIBERS);
                 }
-                self.reply(id, Ok(()));
+                self.conclude(id, Ok(()));
             }
             Request::Unsubscribe => {
                 self.subscribers.remove(&caller.name);
-                self.reply(id, Ok(()));
+                self.conclude(id, Ok(()));
             }
             Request::HoldMode(wanted) => self.hold(id, caller, wanted)?,
             Request::ReleaseMode(cookie) => self.release(id, &caller, cookie)?,
-            Request::GetHistory(nr_entries) => self.answers.push(Action::ReplyHistory { id, nr_entries }),
+            Request::GetHistory(nr_entries) => self.reply(id, Reply::History(nr_entries)),
         }
         Ok(())
     }
@@ -161,7 +162,7 @@ impl State {
     /// A hold is granted at once; the mode follows as soon as the engine can.
     fn hold(&mut self, id: RequestId, caller: Caller, wanted: HoldRequest) -> Result<(), Refusal> {
         let cookie = self.holds.add(caller, wanted)?;
-        self.answers.push(Action::ReplyHold { id, cookie });
+        self.reply(id, Reply::Hold(cookie));
         Ok(())
     }
 
@@ -170,9 +171,9 @@ impl State {
             Refusal::NoSuchHold(format!("There is no hold {cookie}. It may have been released already."))
         })?;
         if hold.holder.name != caller.name {
-            self.act(Action::TellReleased { holder: hold.holder.name, cookie });
+            self.act(BusAction::TellReleased { holder: hold.holder.name, cookie });
         }
-        self.reply(id, Ok(()));
+        self.conclude(id, Ok(()));
         Ok(())
     }
 
@@ -180,7 +181,7 @@ impl State {
         let chosen = mode != RequestedMode::Auto;
         if chosen {
             for hold in self.holds.release_all() {
-                self.act(Action::TellReleased { holder: hold.holder.name, cookie: hold.cookie });
+                self.act(BusAction::TellReleased { holder: hold.holder.name, cookie: hold.cookie });
             }
         }
         let chosen_on = self.power.source().filter(|_| chosen);
@@ -193,7 +194,7 @@ impl State {
         self.note_decision();
         match self.phase {
             Phase::Loading { .. } | Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),
-            Phase::Idle | Phase::Ending(_) | Phase::Draining { .. } => self.reply(id, Ok(())),
+            Phase::Idle | Phase::Ending(_) | Phase::Draining { .. } => self.conclude(id, Ok(())),
         }
     }
 
@@ -209,7 +210,7 @@ impl State {
         if self.refresh.asked.is_none() && !recent {
             let seq = self.next_seq();
             self.refresh.asked = Some(seq);
-            self.act(Action::Refresh { run: self.run, seq });
+            self.act(EngineCommand::Refresh { run: self.run, seq });
         }
     }
 
@@ -223,7 +224,7 @@ impl State {
     pub(super) fn refuse_loading(&mut self, error: &Refusal) {
         let refused = self.waiters.extract_if(.., |waiter| waiter.want == Want::Running);
         for waiter in refused.collect::<Vec<_>>() {
-            self.reply(waiter.id, Err(error.clone()));
+            self.conclude(waiter.id, Err(error.clone()));
         }
     }
 
@@ -232,8 +233,8 @@ impl State {
         for waiter in std::mem::take(&mut self.waiters) {
             match self.verdict(&waiter) {
                 Verdict::Wait => self.waiters.push(waiter),
-                Verdict::Answer(result) => self.reply(waiter.id, result),
-                Verdict::Statistics => self.answers.push(Action::ReplyStats(waiter.id)),
+                Verdict::Answer(result) => self.conclude(waiter.id, result),
+                Verdict::Statistics => self.reply(waiter.id, Reply::Stats),
             }
         }
     }
@@ -282,8 +283,12 @@ impl State {
         self.waiters.push(Waiter { id, want, asked_at: self.now, deadline: self.now + limit });
     }
 
-    fn reply(&mut self, id: RequestId, result: Result<(), Refusal>) {
-        self.answers.push(Action::Reply { id, result });
+    fn conclude(&mut self, id: RequestId, result: Result<(), Refusal>) {
+        self.reply(id, Reply::Result(result));
+    }
+
+    fn reply(&mut self, id: RequestId, reply: Reply) {
+        self.answers.push(Action::Reply { id, reply });
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Settings {
     pub rules: Rules,
     /// How long after the system has started loading waits at most for someone to log in.
     pub boot_delay_s: u32,
-    /// A spare engine waits while one schedules.
+    /// A standby engine waits while one schedules.
     pub standby: bool,
     /// Hold the power profile power-saver while the mode is low-power.
     pub drive_power_profile: bool,

@@ -11,8 +11,9 @@ use scherzo_catalogue::details::Details;
 use scherzo_catalogue::types::{HistoryEvent, Reason};
 
 use super::State;
+use super::action::{BusAction, FileAction};
 use super::backoff::Backoff;
-use super::event::{Action, Fault, Time, Wish};
+use super::event::{Fault, Time, Wish};
 use super::phase::{Applied, Loaded, Phase};
 use super::quarantine::Quarantine;
 use crate::settings::{self, Settings};
@@ -97,7 +98,7 @@ impl State {
         let Some(ran) = ran else { return self.record(HistoryEvent::NotLoaded, details) };
         details.insert("seconds".to_owned(), ran.as_secs().cast_signed().into());
         self.record(HistoryEvent::Ejected, details);
-        self.act(Action::TellExit(fault.clone()));
+        self.act(BusAction::TellExit(fault.clone()));
     }
 
     fn quarantine(&mut self, cause: Fault) {
@@ -107,7 +108,7 @@ impl State {
         self.record(HistoryEvent::Quarantined, fault.to_details());
         self.fault = Some(fault);
         self.quarantine = Some(quarantine.clone());
-        self.act(Action::KeepQuarantine(Some(quarantine)));
+        self.act(FileAction::KeepQuarantine(Some(quarantine)));
     }
 
     /// Heeds what an earlier run of the service has found out, if it is about this build.
@@ -126,7 +127,7 @@ impl State {
 
     fn lift_quarantine(&mut self) {
         if self.quarantine.take().is_some() {
-            self.act(Action::KeepQuarantine(None));
+            self.act(FileAction::KeepQuarantine(None));
             self.record(HistoryEvent::QuarantineLifted, Details::new());
         }
     }
@@ -194,7 +195,7 @@ impl State {
         let Probation { settings, wish, .. } = probation;
         if settings != self.settings {
             self.settings = settings;
-            self.act(Action::RevertSettings(settings));
+            self.act(FileAction::RevertSettings(settings));
         }
         self.wish = Wish { enabled: self.wish.enabled, ..wish };
         let mut details = fault.to_details();

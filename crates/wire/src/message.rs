@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! engine  Hello                       it runs, nothing is loaded
-//! daemon  Prepare { … }               if it is a spare: at most once, before Load
+//! daemon  Prepare { … }               if it is on standby: at most once, before Load
 //! engine  Prepared                    it can be loaded at once; or Failed { … }, and the engine ends
 //! daemon  Load { … }                  once
 //! engine  Loaded { … } + 2 fds        the kernel has confirmed; or Failed { … }, and the engine ends
@@ -16,7 +16,7 @@
 //! engine  Exited { … }                the kernel is back on its own scheduler; the engine ends
 //! ```
 //!
-//! A spare engine waits after `Prepared` for as long as the one that schedules lives; `Load` may be sent without waiting
+//! A standby engine waits after `Prepared` for as long as the one that schedules lives; `Load` may be sent without waiting
 //! for that answer. End-of-file on the socket is an order to unload. A packet that makes no sense ends the conversation:
 //! both ends are ours, so it means a mismatch of versions.
 

@@ -15,7 +15,7 @@ const APP_NAME = 'org.scherzo.Scherzo';
 /** Tray and extension both ask for this name; whoever has it tells of ejections, so that they are told once. */
 const NOTIFIER_NAME = 'org.scherzo.Notifier';
 
-/** A spare engine takes over much sooner. Tray and app wait as long. */
+/** A standby engine takes over much sooner. Tray and app wait as long. */
 const TELL_AFTER_MS = 2000;
 
 /** Tells that the scheduler was ejected and has not come back, unless the app is open, which shows it itself. */

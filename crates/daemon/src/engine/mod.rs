@@ -12,8 +12,8 @@ use tracing::debug;
 use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ToDaemon, ToEngine};
 
+use crate::input::Input;
 use crate::sample::Pages;
-use crate::shell::Input;
 use scherzo_supervisor::{EngineEvent, Run};
 
 /// Starts, tells and kills engines, one at a time.
@@ -24,11 +24,11 @@ pub trait Engine: Send {
     fn send(&mut self, message: &ToEngine);
     /// Kills the one that runs.
     fn kill(&mut self);
-    /// Has a spare one wait to be the next, prepared as far as can be for what the one that runs was told to load. If
+    /// Has a standby engine wait to be the next, prepared as far as can be for what the one that runs was told to load. If
     /// starting one takes no time there is nothing to do.
-    fn prepare_spare(&mut self) {}
-    /// Does without a spare one.
-    fn drop_spare(&mut self) {}
+    fn prepare_standby(&mut self) {}
+    /// Does without a standby engine.
+    fn drop_standby(&mut self) {}
 }
 
 /// Where the doings of one engine go.

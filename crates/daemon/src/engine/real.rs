@@ -1,7 +1,7 @@
 //! The engine as a process of its own, with a socket for its standard input.
 //!
-//! Most of what loading takes can be done beforehand. A spare process has done it while another one schedules, and takes
-//! its place when that one ends. Nobody else sees a difference: to the loop the spare one is an engine that starts fast.
+//! Most of what loading takes can be done beforehand. A standby process has done it while another one schedules, and takes
+//! its place when that one ends. Nobody else sees a difference: to the loop the standby engine is an engine that starts fast.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,9 +20,9 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::{Engine, Reporter, event_of};
+use crate::input::Input;
 use crate::readiness::Watched;
 use crate::sample::Pages;
-use crate::shell::Input;
 use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 /// A process that has closed its socket is about to end; only if it takes longer is the hang-up worth a report.
@@ -42,7 +42,7 @@ pub struct Real {
     running: Option<Line>,
     /// What the engine that runs was told to load.
     settings: Option<LoadSettings>,
-    spare: Option<Spare>,
+    standby: Option<Standby>,
 }
 
 /// The way to a process.
@@ -54,7 +54,7 @@ struct Line {
 
 /// A process that prepares, or has prepared, and waits to be told whose engine it is. It ends when this is dropped.
 #[derive(Debug)]
-struct Spare {
+struct Standby {
     line: Line,
     take: oneshot::Sender<Reporter>,
 }
@@ -63,7 +63,7 @@ impl Real {
     /// Engines of this program.
     #[must_use]
     pub fn new(path: PathBuf, inputs: mpsc::Sender<Input>) -> Self {
-        Self { path, inputs, running: None, settings: None, spare: None }
+        Self { path, inputs, running: None, settings: None, standby: None }
     }
 
     fn start(&self) -> io::Result<(Line, Child)> {
@@ -77,18 +77,18 @@ impl Real {
         Ok((Line { socket: Arc::new(Watched::new(ours)?), kill: Arc::new(Notify::new()) }, child))
     }
 
-    fn start_spare(&self, settings: LoadSettings) -> io::Result<Spare> {
+    fn start_standby(&self, settings: LoadSettings) -> io::Result<Standby> {
         let (line, child) = self.start()?;
         line.send(&ToEngine::Prepare(settings))?;
         let (take, taken) = oneshot::channel();
         tokio::spawn(wait_in_reserve(line.clone(), child, taken));
-        Ok(Spare { line, take })
+        Ok(Standby { line, take })
     }
 
-    /// The engine of that reporter's run, if there is a spare one; else the reporter is back.
-    fn take_spare(&mut self, reporter: Reporter) -> Result<Line, Reporter> {
-        match self.spare.take().filter(Spare::is_alive) {
-            Some(Spare { line, take }) => take.send(reporter).map(|()| line),
+    /// The engine of that reporter's run, if there is a standby engine; else the reporter is back.
+    fn take_standby(&mut self, reporter: Reporter) -> Result<Line, Reporter> {
+        match self.standby.take().filter(Standby::is_alive) {
+            Some(Standby { line, take }) => take.send(reporter).map(|()| line),
             None => Err(reporter),
         }
     }
@@ -96,7 +96,7 @@ impl Real {
 
 impl Engine for Real {
     fn spawn(&mut self, run: Run) {
-        let reporter = match self.take_spare(Reporter::new(run, self.inputs.clone())) {
+        let reporter = match self.take_standby(Reporter::new(run, self.inputs.clone())) {
             Ok(line) => {
                 self.running = Some(line);
                 return;
@@ -120,7 +120,7 @@ impl Engine for Real {
             ToEngine::Load(settings) => self.settings = Some(*settings),
             ToEngine::Unload => {
                 self.settings = None;
-                self.drop_spare();
+                self.drop_standby();
             }
             _ => {}
         }
@@ -137,19 +137,19 @@ impl Engine for Real {
         }
     }
 
-    fn prepare_spare(&mut self) {
+    fn prepare_standby(&mut self) {
         let Some(settings) = self.settings else { return };
-        if self.spare.as_ref().is_some_and(Spare::is_alive) {
+        if self.standby.as_ref().is_some_and(Standby::is_alive) {
             return;
         }
-        self.spare = self
-            .start_spare(settings)
-            .inspect_err(|error| debug!("cannot start a spare engine, {}: {error}", self.path.display()))
+        self.standby = self
+            .start_standby(settings)
+            .inspect_err(|error| debug!("cannot start a standby engine, {}: {error}", self.path.display()))
             .ok();
     }
 
-    fn drop_spare(&mut self) {
-        self.spare = None;
+    fn drop_standby(&mut self) {
+        self.standby = None;
     }
 }
 
@@ -159,7 +159,7 @@ impl Line {
     }
 }
 
-impl Spare {
+impl Standby {
     /// Whether the other end of its socket is open still, whatever it has said.
     fn is_alive(&self) -> bool {
         let mut fds = [PollFd::new(&*self.line.socket, PollFlags::empty())];
@@ -167,7 +167,7 @@ impl Spare {
     }
 }
 
-/// Looks after a spare process until it is taken, is wanted no longer, or ends. What it says meanwhile stays in the socket
+/// Looks after a standby process until it is taken, is wanted no longer, or ends. What it says meanwhile stays in the socket
 /// for whoever takes it.
 async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<Reporter>) {
     let pid = child.id();
@@ -176,7 +176,7 @@ async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<
         biased;
         taken = taken => taken,
         status = child.wait() => {
-            debug!("the spare engine, process {pid:?}, has ended: {status:?}, {}", last_words(&line.socket));
+            debug!("the standby engine, process {pid:?}, has ended: {status:?}, {}", last_words(&line.socket));
             return;
         }
     };
@@ -184,7 +184,7 @@ async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<
         Ok(reporter) => Conversation { line, pid, reporter }.hold(child).await,
         Err(_) => {
             if let Err(error) = child.kill().await {
-                debug!("cannot kill the spare engine, process {pid:?}: {error}");
+                debug!("cannot kill the standby engine, process {pid:?}: {error}");
             }
         }
     }

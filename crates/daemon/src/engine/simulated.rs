@@ -22,8 +22,8 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Engine, Reporter, hello};
+use crate::input::Input;
 use crate::sample::Pages;
-use crate::shell::Input;
 use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 const OPS: &str = "scherzo_simulated";

@@ -61,9 +61,9 @@ impl FakeEngine {
         }
     }
 
-    /// As a spare one.
+    /// As a standby engine.
     fn prepare(&self) -> io::Result<()> {
-        self.leave("spare-pid", &std::process::id().to_string())?;
+        self.leave("standby-pid", &std::process::id().to_string())?;
         match self.name.as_str() {
             "prepares-badly" => {
                 say(&ToDaemon::Failed { kind: FailKind::Other, text: "no memory".to_owned() })?;
@@ -99,7 +99,7 @@ impl FakeEngine {
         if std::mem::take(&mut self.loaded) { self.tree.unload() } else { Ok(()) }
     }
 
-    /// Shows the tests in what surroundings it was started, and whether as a spare one, while another is loaded.
+    /// Shows the tests in what surroundings it was started, and whether as a standby engine, while another is loaded.
     fn leave_traces(&self) -> io::Result<()> {
         let mut nr_leaked = 0;
         for entry in std::fs::read_dir("/proc/self/fd")? {
@@ -112,7 +112,7 @@ impl FakeEngine {
         let text = format!("environment {} leaked {nr_leaked}", std::env::vars_os().count());
         let kernel = SchedExt::read(&Root::new(&self.host)).map_err(io::Error::other)?;
         if kernel.is_some_and(|kernel| kernel.ops.is_some()) {
-            return self.leave("spare-traces", &text);
+            return self.leave("standby-traces", &text);
         }
         self.leave("traces", &text)?;
         self.leave("pid", &std::process::id().to_string())

@@ -17,7 +17,8 @@ use scherzo_daemon::authorize::Polkit;
 use scherzo_daemon::cli::serve;
 use scherzo_daemon::engine::real::Real;
 use scherzo_daemon::engine::simulated;
-use scherzo_daemon::shell::{NR_INPUTS, Parts};
+use scherzo_daemon::input::NR_INPUTS;
+use scherzo_daemon::shell::Parts;
 use support::{Client, PATIENCE, Stage, eventually, read};
 use tokio::sync::mpsc;
 
@@ -59,19 +60,19 @@ impl Supervised {
         Pid::from_raw(read(self.stage.file("pid")).parse().unwrap()).unwrap()
     }
 
-    fn spare(&self) -> Option<Pid> {
-        let path = self.stage.file("spare-pid");
+    fn standby(&self) -> Option<Pid> {
+        let path = self.stage.file("standby-pid");
         path.exists().then(|| Pid::from_raw(read(path).parse().unwrap()).unwrap())
     }
 
-    /// The scheduler is loaded; gives its engine and the spare one.
-    async fn running_with_spare(behaviour: &str) -> (Self, Pid, Pid) {
+    /// The scheduler is loaded; gives its engine and the standby engine.
+    async fn running_with_standby(behaviour: &str) -> (Self, Pid, Pid) {
         let supervised = Self::by(behaviour).await;
         supervised.enable().await.unwrap();
-        eventually("a spare engine", async || supervised.spare().is_some()).await;
-        let (engine, spare) = (supervised.engine(), supervised.spare().unwrap());
-        assert_ne!(engine, spare);
-        (supervised, engine, spare)
+        eventually("a standby engine", async || supervised.standby().is_some()).await;
+        let (engine, standby) = (supervised.engine(), supervised.standby().unwrap());
+        assert_ne!(engine, standby);
+        (supervised, engine, standby)
     }
 
     /// Kills the engine; gives the next one, which must have loaded.
@@ -118,9 +119,9 @@ async fn a_good_engine_loads_switches_and_unloads() {
 #[test]
 fn an_engine_without_its_daemon_unloads() {
     let daemon = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (stage, spare) = daemon.block_on(async {
-        let (supervised, _, spare) = Supervised::running_with_spare("behaves").await;
-        (supervised.stage, spare)
+    let (stage, standby) = daemon.block_on(async {
+        let (supervised, _, standby) = Supervised::running_with_standby("behaves").await;
+        (supervised.stage, standby)
     });
     assert_eq!(stage.kernel().ops.as_deref(), Some("scherzo_fake"));
     // With it goes everything that the service held, as with a process.
@@ -130,7 +131,7 @@ fn an_engine_without_its_daemon_unloads() {
         assert!(died.elapsed() < PATIENCE, "the engine goes on");
         std::thread::sleep(Duration::from_millis(10));
     }
-    await_death(spare);
+    await_death(standby);
 }
 
 #[tokio::test]
@@ -143,34 +144,34 @@ async fn a_killed_engine_is_replaced() {
 }
 
 #[tokio::test]
-async fn the_spare_engine_is_the_next_one() {
-    let (supervised, _, mut spare) = Supervised::running_with_spare("behaves").await;
-    assert_eq!(read(supervised.stage.file("spare-traces")), "environment 0 leaked 0");
+async fn the_standby_engine_is_the_next_one() {
+    let (supervised, _, mut standby) = Supervised::running_with_standby("behaves").await;
+    assert_eq!(read(supervised.stage.file("standby-traces")), "environment 0 leaked 0");
     for _ in 0..3 {
-        assert_eq!(supervised.engine_after_a_kill().await, spare);
+        assert_eq!(supervised.engine_after_a_kill().await, standby);
         supervised.client.scheduler.set_mode("fifo").await.unwrap();
-        eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
-        spare = supervised.spare().unwrap();
+        eventually("another standby engine", async || supervised.standby() != Some(standby)).await;
+        standby = supervised.standby().unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_spare_engine_may_be_needed_before_it_is_ready() {
-    let (supervised, _, spare) = Supervised::running_with_spare("prepares-slowly").await;
-    assert_eq!(supervised.engine_after_a_kill().await, spare);
+async fn a_standby_engine_may_be_needed_before_it_is_ready() {
+    let (supervised, _, standby) = Supervised::running_with_standby("prepares-slowly").await;
+    assert_eq!(supervised.engine_after_a_kill().await, standby);
 }
 
 #[tokio::test]
-async fn a_killed_spare_engine_is_no_failure() {
-    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
-    kill_process(spare, Signal::KILL).unwrap();
-    eventually("nothing is left of it", async || test_kill_process(spare).is_err()).await;
+async fn a_killed_standby_engine_is_no_failure() {
+    let (supervised, engine, standby) = Supervised::running_with_standby("behaves").await;
+    kill_process(standby, Signal::KILL).unwrap();
+    eventually("nothing is left of it", async || test_kill_process(standby).is_err()).await;
     let now = supervised.client.snapshot().await;
     assert_eq!((now.state.as_str(), now.last_error.as_str()), ("running", ""));
     assert_eq!(supervised.engine(), engine);
     let next = supervised.engine_after_a_kill().await;
-    assert!(next != engine && next != spare);
-    eventually("another spare engine", async || supervised.spare().is_some_and(|now| now != spare)).await;
+    assert!(next != engine && next != standby);
+    eventually("another standby engine", async || supervised.standby().is_some_and(|now| now != standby)).await;
 }
 
 /// Nothing else in this process happens meanwhile: whoever should wait for the process has not noticed when this returns.
@@ -186,51 +187,51 @@ fn await_death(process: Pid) {
     }
 }
 
-/// Even if both die at once the spare one counts for nothing.
+/// Even if both die at once the standby engine counts for nothing.
 #[tokio::test]
 async fn engines_that_are_killed_together_are_one_failure() {
-    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
-    kill_process(spare, Signal::KILL).unwrap();
-    await_death(spare);
+    let (supervised, engine, standby) = Supervised::running_with_standby("behaves").await;
+    kill_process(standby, Signal::KILL).unwrap();
+    await_death(standby);
     let next = supervised.engine_after_a_kill().await;
-    assert!(next != engine && next != spare);
+    assert!(next != engine && next != standby);
     let history = supervised.client.scheduler.get_history(0).await.unwrap();
     assert_eq!(history.iter().filter(|(_, event, _)| event == "ejected" || event == "not-loaded").count(), 1);
 }
 
 #[tokio::test]
-async fn a_spare_engine_that_fails_is_tried_again_after_the_next_load() {
-    let (supervised, engine, spare) = Supervised::running_with_spare("prepares-badly").await;
-    eventually("nothing is left of it", async || test_kill_process(spare).is_err()).await;
+async fn a_standby_engine_that_fails_is_tried_again_after_the_next_load() {
+    let (supervised, engine, standby) = Supervised::running_with_standby("prepares-badly").await;
+    eventually("nothing is left of it", async || test_kill_process(standby).is_err()).await;
     let now = supervised.client.snapshot().await;
     assert_eq!((now.state.as_str(), now.last_error.as_str()), ("running", ""));
     let next = supervised.engine_after_a_kill().await;
-    assert!(next != engine && next != spare);
-    eventually("another spare engine", async || supervised.spare().is_some_and(|now| now != spare)).await;
+    assert!(next != engine && next != standby);
+    eventually("another standby engine", async || supervised.standby().is_some_and(|now| now != standby)).await;
 }
 
 #[tokio::test]
 async fn a_machine_that_is_turned_off_pays_nothing() {
-    let (supervised, _, spare) = Supervised::running_with_spare("behaves").await;
+    let (supervised, _, standby) = Supervised::running_with_standby("behaves").await;
     supervised.client.scheduler.set_enabled(false).await.unwrap();
-    eventually("the spare engine has ended", async || test_kill_process(spare).is_err()).await;
+    eventually("the standby engine has ended", async || test_kill_process(standby).is_err()).await;
     supervised.enable().await.unwrap();
-    eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
+    eventually("another standby engine", async || supervised.standby() != Some(standby)).await;
 }
 
 #[tokio::test]
-async fn whoever_wants_no_spare_engine_has_none() {
-    let (supervised, engine, spare) = Supervised::running_with_spare("behaves").await;
+async fn whoever_wants_no_standby_engine_has_none() {
+    let (supervised, engine, standby) = Supervised::running_with_standby("behaves").await;
     let configure = async |standby: bool| {
         let changes = HashMap::from([("standby", standby.into())]);
         supervised.client.scheduler.configure(changes).await.unwrap();
     };
     configure(false).await;
-    eventually("the spare engine has ended", async || test_kill_process(spare).is_err()).await;
-    assert_ne!(supervised.engine_after_a_kill().await, spare);
-    assert_eq!(supervised.spare(), Some(spare), "there is another one");
+    eventually("the standby engine has ended", async || test_kill_process(standby).is_err()).await;
+    assert_ne!(supervised.engine_after_a_kill().await, standby);
+    assert_eq!(supervised.standby(), Some(standby), "there is another one");
     configure(true).await;
-    eventually("another spare engine", async || supervised.spare() != Some(spare)).await;
+    eventually("another standby engine", async || supervised.standby() != Some(standby)).await;
     assert_ne!(supervised.engine(), engine);
 }
 

@@ -260,7 +260,7 @@ fn after_starvation_it_waits_until_the_service_itself_gets_a_cpu_in_time() {
     assert_eq!(world.state.view().state, Shown::Running);
 }
 
-/// What the shell asks before it keeps a spare engine.
+/// What the shell asks before it keeps a standby engine.
 #[test]
 fn another_engine_would_follow_as_long_as_the_scheduler_is_wanted_and_works() {
     let mut world = running();

@@ -125,14 +125,14 @@ fn name_of(state: &State) -> &'static str {
 /// What is done to engine and host; telling clients goes without saying.
 fn deed(action: &Action) -> Option<&'static str> {
     Some(match action {
-        Action::Spawn(_) => "start",
-        Action::Load(..) => "load",
-        Action::Switch { .. } => "switch",
-        Action::Unload(_) => "unload",
-        Action::Kill(_) => "kill",
-        Action::RestoreSettings => "restore",
-        Action::RevertSettings(_) => "revert",
-        Action::TellExit(_) => "tell",
+        Action::Engine(EngineCommand::Spawn(_)) => "start",
+        Action::Engine(EngineCommand::Load(..)) => "load",
+        Action::Engine(EngineCommand::Switch { .. }) => "switch",
+        Action::Engine(EngineCommand::Unload(_)) => "unload",
+        Action::Engine(EngineCommand::Kill(_)) => "kill",
+        Action::Files(FileAction::RestoreSettings) => "restore",
+        Action::Files(FileAction::RevertSettings(_)) => "revert",
+        Action::Bus(BusAction::TellExit(_)) => "tell",
         Action::Exit => "end",
         _ => return None,
     })

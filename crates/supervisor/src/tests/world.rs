@@ -18,7 +18,7 @@ pub(super) struct Process {
     pub(super) run: Run,
     pub(super) greeted: bool,
     pub(super) loaded: bool,
-    pub(super) to_do: VecDeque<Action>,
+    pub(super) to_do: VecDeque<EngineCommand>,
 }
 
 /// Everything around the core.
@@ -259,21 +259,21 @@ impl World {
             return self.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION });
         }
         match process.to_do.pop_front() {
-            Some(Action::Load(..)) if self.kernel == Kernel::Idle => {
+            Some(EngineCommand::Load(..)) if self.kernel == Kernel::Idle => {
                 process.loaded = true;
                 self.kernel = Kernel::Loaded { ops: OURS.into() };
                 self.engine_says(EngineEvent::Loaded);
             }
-            Some(Action::Load(..)) => {
+            Some(EngineCommand::Load(..)) => {
                 self.engine_says(EngineEvent::Failed { kind: FailKind::Conflict, text: "taken".into() });
                 self.process_ends(Gone::Code(1));
             }
-            Some(Action::Switch { seq, .. }) => {
+            Some(EngineCommand::Switch { seq, .. }) => {
                 self.switching = None;
                 self.engine_says(EngineEvent::Done { seq });
             }
-            Some(Action::Refresh { seq, .. }) => self.engine_says(EngineEvent::Done { seq }),
-            Some(Action::Unload(_)) => {
+            Some(EngineCommand::Refresh { seq, .. }) => self.engine_says(EngineEvent::Done { seq }),
+            Some(EngineCommand::Unload(_)) => {
                 self.engine_says(EngineEvent::Exited { kind: ExitKind::Unloaded, code: 0, text: String::new() });
                 self.process_ends(Gone::Code(0));
             }
@@ -322,66 +322,21 @@ impl World {
         }
     }
 
-    pub(super) fn perform_one(&mut self, action: Action) -> Vec<Event> {
+    fn perform_one(&mut self, action: Action) -> Vec<Event> {
         match action {
-            Action::Reply { id, result } => {
+            Action::Engine(command) => return self.command_engine(command).into_iter().collect(),
+            Action::Files(action) => self.write(action),
+            Action::Bus(action) => return self.send(action),
+            Action::Reply { id, reply } => {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
-                self.answers.push((id, result));
+                self.answers.push((id, if let Reply::Result(result) = reply { result } else { Ok(()) }));
             }
-            Action::ReplyHistory { id, .. }
-            | Action::ReplyHold { id, .. }
-            | Action::ReplyStats(id)
-            | Action::ReplyHistogram(id) => {
-                assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
-                self.answers.push((id, Ok(())));
-            }
-            Action::WatchBoot(watch) => {
-                self.boot_watch = watch;
-                self.nr_boot_notes += 1;
-            }
-            Action::NoteSettings => self.noted = true,
-            Action::RestoreSettings => {
-                assert!(self.process.is_none(), "restored under a living engine");
-                self.noted = false;
-            }
-            Action::Spawn(run) => {
-                assert_eq!(self.boot_watch, BootWatch::On, "an unclean boot would not be noticed");
-                assert!(self.process.is_none(), "two engines");
-                assert!(self.noted, "nothing noted");
-                assert!(self.state.wish.enabled, "not wanted");
-                self.process = Some(Process { run, greeted: false, loaded: false, to_do: VecDeque::new() });
-            }
-            Action::Switch { seq, .. } => {
-                assert_eq!(self.switching, None, "two switches at once");
-                self.switching = Some(seq);
-                self.tell(action);
-            }
-            Action::Load(..) | Action::Refresh { .. } | Action::Unload(_) => self.tell(action),
-            Action::Kill(run) => {
-                if self.process.as_ref().is_some_and(|process| process.run == run) {
-                    return self.bury(Gone::Signal(9)).into_iter().collect();
-                }
+            Action::SendStats(peers) => {
+                assert!(!peers.is_empty() && peers.iter().all(|peer| self.watched.contains(peer)));
             }
             Action::ReadKernel => return vec![Event::Kernel(self.kernel.clone())],
             Action::ReadHealth => {
                 return vec![Event::Health { degraded: self.degraded, compaction: self.compaction }];
-            }
-            Action::ForbidCompaction => self.compaction = false,
-            Action::Persist(wish) => self.stored = wish,
-            Action::RevertSettings(settings) => self.settings = settings,
-            Action::HoldProfile(hold) => return self.hold_profile(hold),
-            Action::KeepQuarantine(quarantine) => self.quarantine = quarantine,
-            Action::Publish(view) => {
-                assert_ne!(self.shown.as_ref(), Some(&view), "published without a change");
-                self.shown = Some(view);
-            }
-            Action::TellExit(fault) => self.exits.push(fault.reason),
-            Action::Record(record) => self.history.push(record.event),
-            Action::TellReleased { holder, cookie } => self.released.push((holder, cookie)),
-            Action::Watch(peer) => assert!(self.watched.insert(peer), "watched twice"),
-            Action::Unwatch(peer) => assert!(self.watched.remove(&peer), "not watched"),
-            Action::SendStats(peers) => {
-                assert!(!peers.is_empty() && peers.iter().all(|peer| self.watched.contains(peer)));
             }
             Action::Exit => {
                 assert!(self.process.is_none() && self.unanswered.is_empty());
@@ -391,8 +346,65 @@ impl World {
         Vec::new()
     }
 
-    pub(super) fn tell(&mut self, action: Action) {
-        self.process.as_mut().expect("nobody to tell").to_do.push_back(action);
+    fn command_engine(&mut self, command: EngineCommand) -> Option<Event> {
+        match command {
+            EngineCommand::Spawn(run) => {
+                assert_eq!(self.boot_watch, BootWatch::On, "an unclean boot would not be noticed");
+                assert!(self.process.is_none(), "two engines");
+                assert!(self.noted, "nothing noted");
+                assert!(self.state.wish.enabled, "not wanted");
+                self.process = Some(Process { run, greeted: false, loaded: false, to_do: VecDeque::new() });
+            }
+            EngineCommand::Switch { seq, .. } => {
+                assert_eq!(self.switching, None, "two switches at once");
+                self.switching = Some(seq);
+                self.tell(command);
+            }
+            EngineCommand::Load(..) | EngineCommand::Refresh { .. } | EngineCommand::Unload(_) => self.tell(command),
+            EngineCommand::Kill(run) if self.process.as_ref().is_some_and(|process| process.run == run) => {
+                return self.bury(Gone::Signal(9));
+            }
+            EngineCommand::Kill(_) => {}
+        }
+        None
+    }
+
+    fn write(&mut self, action: FileAction) {
+        match action {
+            FileAction::Record(record) => self.history.push(record.event),
+            FileAction::WatchBoot(watch) => {
+                self.boot_watch = watch;
+                self.nr_boot_notes += 1;
+            }
+            FileAction::NoteSettings => self.noted = true,
+            FileAction::RestoreSettings => {
+                assert!(self.process.is_none(), "restored under a living engine");
+                self.noted = false;
+            }
+            FileAction::ForbidCompaction => self.compaction = false,
+            FileAction::RevertSettings(settings) => self.settings = settings,
+            FileAction::KeepQuarantine(quarantine) => self.quarantine = quarantine,
+            FileAction::Persist(wish) => self.stored = wish,
+        }
+    }
+
+    fn send(&mut self, action: BusAction) -> Vec<Event> {
+        match action {
+            BusAction::Publish(view) => {
+                assert_ne!(self.shown.as_ref(), Some(&view), "published without a change");
+                self.shown = Some(view);
+            }
+            BusAction::TellExit(fault) => self.exits.push(fault.reason),
+            BusAction::TellReleased { holder, cookie } => self.released.push((holder, cookie)),
+            BusAction::HoldProfile(hold) => return self.hold_profile(hold),
+            BusAction::Watch(peer) => assert!(self.watched.insert(peer), "watched twice"),
+            BusAction::Unwatch(peer) => assert!(self.watched.remove(&peer), "not watched"),
+        }
+        Vec::new()
+    }
+
+    fn tell(&mut self, command: EngineCommand) {
+        self.process.as_mut().expect("nobody to tell").to_do.push_back(command);
     }
 
     /// Everyone means well for a while.

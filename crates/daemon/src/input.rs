@@ -1,0 +1,77 @@
+//! What reaches the loop from outside, and what it answers.
+
+use std::collections::HashMap;
+
+use scherzo_api::Error;
+use scherzo_api::details;
+use scherzo_api::stats::Stats;
+use scherzo_supervisor::{Caller, EngineEvent, PowerEvent, Request, Run};
+use tokio::sync::oneshot;
+
+use crate::config::Change;
+use crate::sample::Pages;
+
+/// Room for what arrives while the loop is busy.
+pub const NR_INPUTS: usize = 64;
+
+/// What reaches the loop from outside.
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks.
+    Request {
+        /// Who.
+        caller: Caller,
+        /// What for.
+        request: Request,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Answer, Error>>,
+    },
+    /// The engine does something.
+    Engine {
+        /// Which engine.
+        run: Run,
+        /// What.
+        event: EngineEvent,
+        /// Its pages, when it has loaded.
+        pages: Option<Pages>,
+    },
+    /// Something about sched_ext changed; sysfs says what.
+    KernelChanged,
+    /// A client changes settings; all are valid by themselves.
+    Configure {
+        /// Who.
+        caller: Caller,
+        /// What.
+        changes: Vec<Change>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Configuration files may have changed.
+    Reload,
+    /// A person has logged in.
+    Session,
+    /// A power daemon says something.
+    Power(PowerEvent),
+    /// A client has left the bus.
+    PeerGone(String),
+    /// The service is to end.
+    Shutdown,
+}
+
+/// An entry of the history as it crosses the bus: time in seconds since 1970, event, details.
+pub type HistoryEntry = (u64, String, details::Wire);
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// A hold with this cookie.
+    Hold(u32),
+    /// Statistics.
+    Stats(Box<Stats>),
+    /// The history.
+    History(Vec<HistoryEntry>),
+    /// Wait histograms by class.
+    Histograms(HashMap<String, Vec<u64>>),
+}
