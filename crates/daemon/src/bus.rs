@@ -1,4 +1,4 @@
-//! The D-Bus interface. Handlers validate, authorize, ask the core and reply; they decide nothing.
+//! The D-Bus interface. Handlers validate, authorize, ask the supervisor and reply; they decide nothing.
 
 // The interface macro wants a method for each property, also for those that never change.
 #![allow(clippy::unused_self)]
@@ -31,14 +31,14 @@ use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
 use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
 
-/// The engine that is built in; the in-kernel one is to come.
+/// The value of `Engine`: tasks are scheduled by a user-space engine.
 const ENGINE: &str = "user";
 
 /// The object at [`OBJECT_PATH`].
 pub struct Service {
     /// Where requests go.
     pub inputs: mpsc::Sender<Input>,
-    /// What the core last published.
+    /// What the supervisor last published.
     pub published: watch::Receiver<Published>,
     /// Where the host's files are.
     pub root: Root,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use scherzo_api::types::{Reason, RequestedMode, State as Shown};
+use scherzo_api::types::{Reason, RequestedMode, State};
 use scherzo_wire::message::{LoadSettings, MESSAGE_BYTES, ToDaemon, ToEngine};
 use zbus::{OwnedVariant, Structure, Variant};
 
@@ -14,8 +14,8 @@ use crate::bus::{check_changes, parse_mode};
 use crate::engine::event_of;
 use crate::settings::{self, Settings};
 use scherzo_supervisor::{
-    Action, Boot, Build, Caller, EngineCommand, EngineEvent, Event, Gone, HoldRequest, Kernel, Published, Reply,
-    Request, RequestId, Run, Start, State, Wish,
+    Action, Boot, Build, Caller, Desired, EngineCommand, EngineEvent, Event, Gone, HoldRequest, Kernel, Published,
+    Reply, Request, RequestId, Run, Start, Supervisor,
 };
 
 const FEW_CASES: u64 = 10_000;
@@ -48,19 +48,19 @@ pub(crate) fn cases<T>(make: impl Fn() -> T, case: impl Fn(&mut T, &mut Rng)) {
     }
 }
 
-/// The core, its time and its engine's latest run.
-struct Core {
-    state: State,
+/// The supervisor, its time and its engine's latest run.
+struct Supervised {
+    supervisor: Supervisor,
     now: Duration,
     nr_requests: u64,
     run: Run,
 }
 
-impl Core {
+impl Supervised {
     fn new(enabled: bool) -> Self {
-        let wish = Wish { enabled, ..Wish::default() };
-        let (state, actions) = State::new(Start {
-            wish,
+        let desired = Desired { enabled, ..Desired::default() };
+        let (supervisor, actions) = Supervisor::new(Start {
+            desired,
             settings: Settings::default(),
             kernel: Kernel::Idle,
             unfit: None,
@@ -69,13 +69,13 @@ impl Core {
             build: Build::default(),
             quarantine: None,
         });
-        let mut core = Self { state, now: Duration::ZERO, nr_requests: 0, run: Run(0) };
-        core.note(&actions);
-        core
+        let mut supervised = Self { supervisor, now: Duration::ZERO, nr_requests: 0, run: Run(0) };
+        supervised.note(&actions);
+        supervised
     }
 
     fn step(&mut self, event: Event) -> Vec<Action> {
-        let actions = self.state.step(self.now, event);
+        let actions = self.supervisor.step(self.now, event);
         self.note(&actions);
         actions
     }
@@ -162,7 +162,7 @@ fn changes(random: &mut Rng) -> HashMap<String, OwnedVariant> {
 }
 
 /// A call as the interface would handle it. True if it was refused.
-fn call(core: &mut Core, random: &mut Rng) -> bool {
+fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
     let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
     let request = match random.u8(..12) {
         0 => Request::SetEnabled(random.bool()),
@@ -185,18 +185,18 @@ fn call(core: &mut Core, random: &mut Rng) -> bool {
             _ => return true,
         },
     };
-    core.ask(caller, request)
+    supervised.ask(caller, request)
 }
 
 #[test]
 fn arguments_from_the_bus() {
     cases(
-        || Core::new(false),
-        |core, random| {
-            let before = chosen(&core.state.view());
-            core.now += Duration::from_millis(random.u64(..50));
-            if call(core, random) {
-                assert_eq!(chosen(&core.state.view()), before, "a refused call changed something");
+        || Supervised::new(false),
+        |supervised, random| {
+            let before = chosen(&supervised.supervisor.view());
+            supervised.now += Duration::from_millis(random.u64(..50));
+            if call(supervised, random) {
+                assert_eq!(chosen(&supervised.supervisor.view()), before, "a refused call changed something");
             }
         },
     );
@@ -238,42 +238,42 @@ fn event_with_text(random: &mut Rng) -> Vec<u8> {
 }
 
 /// The service hears this from its engine; a kernel and a process around it that follow.
-fn hear(core: &mut Core, packet: &[u8], random: &mut Rng) {
-    let before = core.state.view();
+fn hear(supervised: &mut Supervised, packet: &[u8], random: &mut Rng) {
+    let before = supervised.supervisor.view();
     match ToDaemon::decode(packet) {
         Ok(message) => {
             assert_eq!(ToDaemon::decode(&message.encode()).as_ref(), Ok(&message), "it does not survive");
             if let Some(event) = event_of(message) {
-                core.engine(event);
+                supervised.engine(event);
             }
         }
         Err(error) => {
-            core.engine(EngineEvent::Garbled(error.to_string()));
-            let Published { state, why, .. } = core.state.view();
+            supervised.engine(EngineEvent::Garbled(error.to_string()));
+            let Published { state, why, .. } = supervised.supervisor.view();
             let is_on_its_way_out = why.reason == Reason::Leftover;
-            assert!(state != Shown::Running || is_on_its_way_out, "an engine that babbles is believed");
+            assert!(state != State::Running || is_on_its_way_out, "an engine that babbles is believed");
         }
     }
     if random.u8(..4) == 0 {
-        core.step(Event::Kernel(Kernel::Loaded { ops: OURS.into() }));
+        supervised.step(Event::Kernel(Kernel::Loaded { ops: OURS.into() }));
     }
     if random.u8(..4) == 0 {
-        core.step(Event::Kernel(Kernel::Idle));
-        core.engine(EngineEvent::Gone(Gone::Signal(9)));
-        core.now += Duration::from_secs(random.u64(..400));
-        core.step(Event::Tick);
+        supervised.step(Event::Kernel(Kernel::Idle));
+        supervised.engine(EngineEvent::Gone(Gone::Signal(9)));
+        supervised.now += Duration::from_secs(random.u64(..400));
+        supervised.step(Event::Tick);
     }
     let chosen = |now: &Published| (now.requested_mode, now.choice, now.settings, now.holds.clone());
-    assert_eq!(chosen(&core.state.view()), chosen(&before), "the engine changed what people chose");
+    assert_eq!(chosen(&supervised.supervisor.view()), chosen(&before), "the engine changed what people chose");
 }
 
 #[test]
 fn messages_of_an_engine() {
     cases(
-        || Core::new(true),
-        |core, random| {
+        || Supervised::new(true),
+        |supervised, random| {
             let packet = packet(random);
-            hear(core, &packet, random);
+            hear(supervised, &packet, random);
             if let Ok(ToEngine::Load(settings) | ToEngine::Prepare(settings)) = ToEngine::decode(&packet)
                 && settings.validate().is_ok()
             {

@@ -15,7 +15,7 @@
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
 //! - [`session`]: whether someone has logged in;
 //! - [`visibility`]: what of a hold is shown to whom;
-//! - [`store`]: the wish that survives a restart, and the note of settings to restore;
+//! - [`store`]: the desired state that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 
 mod alarm;

@@ -7,7 +7,7 @@ mod statistics;
 
 use std::collections::VecDeque;
 
-use scherzo_api::types::State as PublicState;
+use scherzo_api::types::State;
 use scherzo_host::Root;
 use scherzo_wire::message::ToEngine;
 use tokio::sync::{mpsc, watch};
@@ -24,13 +24,13 @@ use crate::rcu::SetPolicy;
 use clients::{Clients, log_state};
 use files::Files;
 use scherzo_supervisor::{
-    Action, Caller, EngineCommand, EngineEvent, Event, Kernel, Published, Reply, RequestId, State,
+    Action, Caller, EngineCommand, EngineEvent, Event, Kernel, Published, Reply, RequestId, Supervisor,
 };
 use statistics::Statistics;
 
 /// The loop's belongings.
 pub struct Shell<E> {
-    core: State,
+    supervisor: Supervisor,
     first: Vec<Action>,
     started: Instant,
     root: Root,
@@ -62,11 +62,11 @@ impl<E: Engine> Shell<E> {
         let kernel = kernel::read(&root)?;
         let types = kernel::types(&root, &kernel);
         let files = Files::open(root.clone(), &types, set_policy);
-        let (core, first) = State::new(files.start(kernel, &types));
-        let clients = Clients::new(bus, inputs, core.view());
+        let (supervisor, first) = Supervisor::new(files.start(kernel, &types));
+        let clients = Clients::new(bus, inputs, supervisor.view());
         let (statistics, published) = (Statistics::new(root.clone()), clients.published());
         let started = Instant::now();
-        let shell = Self { core, first, started, root, engine, files, statistics, clients, leaving: false };
+        let shell = Self { supervisor, first, started, root, engine, files, statistics, clients, leaving: false };
         Ok((shell, published))
     }
 
@@ -79,12 +79,12 @@ impl<E: Engine> Shell<E> {
     /// Runs until the service is to end and nothing is loaded any more. Fails if time cannot be told.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) -> std::io::Result<()> {
         let mut alarm = Alarm::new()?;
-        log_state(&self.core.view());
+        log_state(&self.supervisor.view());
         self.files.note_boot();
         let first = std::mem::take(&mut self.first);
         self.carry_out(first).await;
         while !self.leaving {
-            let wakeup = self.core.next_wakeup().map(|at| self.started + at);
+            let wakeup = self.supervisor.next_wakeup().map(|at| self.started + at);
             let input = tokio::select! {
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
                 rung = alarm.ring_at(wakeup) => {
@@ -148,7 +148,7 @@ impl<E: Engine> Shell<E> {
 
     async fn apply_settings(&mut self, by: Option<Caller>) {
         self.happen(Event::Settings { settings: self.files.settings(), by }).await;
-        if matches!(self.core.view().state, PublicState::Running | PublicState::Degraded) {
+        if matches!(self.supervisor.view().state, State::Running | State::Degraded) {
             self.prepare_standby();
         }
     }
@@ -161,7 +161,7 @@ impl<E: Engine> Shell<E> {
     }
 
     fn wants_standby(&self) -> bool {
-        self.files.settings().standby && self.core.would_load_again()
+        self.files.settings().standby && self.supervisor.would_load_again()
     }
 
     async fn read_kernel(&mut self) {
@@ -176,7 +176,7 @@ impl<E: Engine> Shell<E> {
 
     async fn happen(&mut self, event: Event) {
         debug!("{event:?}");
-        let actions = self.core.step(self.started.elapsed(), event);
+        let actions = self.supervisor.step(self.started.elapsed(), event);
         self.carry_out(actions).await;
         if !self.wants_standby() {
             self.engine.drop_standby();
@@ -188,7 +188,7 @@ impl<E: Engine> Shell<E> {
         let mut queue = VecDeque::from(actions);
         while let Some(action) = queue.pop_front() {
             if let Some(event) = self.perform(action).await {
-                queue.extend(self.core.step(self.started.elapsed(), event));
+                queue.extend(self.supervisor.step(self.started.elapsed(), event));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Small files: the wish, how boots went and what was given up on, which survive a reboot, and the note of settings to
-//! restore, which survives the service but not a reboot.
+//! Small files: the desired state, how boots went and what was given up on, which survive a reboot, and the note of
+//! settings to restore, which survives the service but not a reboot.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,23 +14,23 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::rcu::Rcu;
-use scherzo_supervisor::{Boot, BootWatch, Build, Fault, Quarantine, Source, Wish};
+use scherzo_supervisor::{Boot, BootWatch, Build, Desired, Fault, Quarantine, Source};
 
 /// The files, and the host whose settings the note is about.
 #[derive(Debug)]
 pub struct Store {
     root: Root,
     rcu: Rcu,
-    wish_file: PathBuf,
+    state_file: PathBuf,
     note_file: PathBuf,
     boots_file: PathBuf,
     quarantine_file: PathBuf,
     started_file: PathBuf,
 }
 
-/// What a later version adds is ignored: going back to this one keeps the wish.
+/// What a later version adds is ignored: going back to this one keeps the desired state.
 #[derive(Debug, Deserialize, Serialize)]
-struct WishFile {
+struct DesiredFile {
     enabled: bool,
     mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,45 +83,45 @@ impl Store {
     /// The files where the unit's `StateDirectory=` and `RuntimeDirectory=` put them.
     #[must_use]
     pub fn new(root: Root, rcu: Rcu) -> Self {
-        let wish_file = root.path("var/lib/scherzo/state.toml");
+        let state_file = root.path("var/lib/scherzo/state.toml");
         let note_file = root.path("run/scherzo/restore.toml");
         let boots_file = root.path("var/lib/scherzo/boots.toml");
         let quarantine_file = root.path("var/lib/scherzo/quarantine.toml");
         let started_file = root.path("run/scherzo/started");
-        Self { root, rcu, wish_file, note_file, boots_file, quarantine_file, started_file }
+        Self { root, rcu, state_file, note_file, boots_file, quarantine_file, started_file }
     }
 
-    /// The wish of last time. A file that makes no sense is reported and counts as none.
+    /// The desired state of last time. A file that makes no sense is reported and counts as none.
     #[must_use]
-    pub fn wish(&self) -> Wish {
-        match read::<WishFile>(&self.wish_file).and_then(|file| file.map(|file| self.check(&file)).transpose()) {
-            Ok(wish) => wish.unwrap_or_default(),
+    pub fn desired(&self) -> Desired {
+        match read::<DesiredFile>(&self.state_file).and_then(|file| file.map(|file| self.check(&file)).transpose()) {
+            Ok(desired) => desired.unwrap_or_default(),
             Err(problem) => {
                 warn!("{problem}; starting with the defaults: off, automatic mode, preemption on");
-                Wish::default()
+                Desired::default()
             }
         }
     }
 
-    fn check(&self, file: &WishFile) -> Result<Wish, String> {
+    fn check(&self, file: &DesiredFile) -> Result<Desired, String> {
         let mode: RequestedMode =
-            file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.wish_file.display()))?;
+            file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.state_file.display()))?;
         let chosen_on = file.chosen_on.map(|source| match source {
             SourceFile::Mains => Source::Mains,
             SourceFile::Battery => Source::Battery,
         });
-        Ok(Wish { enabled: file.enabled, mode, chosen_by: file.chosen_by, chosen_on, preemption: file.preemption })
+        Ok(Desired { enabled: file.enabled, mode, chosen_by: file.chosen_by, chosen_on, preemption: file.preemption })
     }
 
-    /// Writes the wish so that either the old or the new one survives whatever happens.
-    pub fn save_wish(&self, wish: Wish) -> io::Result<()> {
-        let Wish { enabled, mode, chosen_by, chosen_on, preemption } = wish;
+    /// Writes the desired state so that either the old or the new one survives whatever happens.
+    pub fn save_desired(&self, desired: Desired) -> io::Result<()> {
+        let Desired { enabled, mode, chosen_by, chosen_on, preemption } = desired;
         let chosen_on = chosen_on.map(|source| match source {
             Source::Mains => SourceFile::Mains,
             Source::Battery => SourceFile::Battery,
         });
         let mode = mode.name().to_owned();
-        replace(&self.wish_file, &WishFile { enabled, mode, chosen_by, chosen_on, preemption })
+        replace(&self.state_file, &DesiredFile { enabled, mode, chosen_by, chosen_on, preemption })
     }
 
     /// How this start of the system and those before went. A service that restarts is no start of the system: the
@@ -318,18 +318,18 @@ mod tests {
     }
 
     #[test]
-    fn wishes_come_back() {
+    fn the_desired_state_comes_back() {
         let (_dir, store) = store();
-        assert_eq!(store.wish(), Wish::default());
-        let wish = Wish {
+        assert_eq!(store.desired(), Desired::default());
+        let desired = Desired {
             enabled: true,
             mode: RequestedMode::Mode(Mode::LowPower),
             chosen_by: Some(1000),
             chosen_on: Some(Source::Battery),
             preemption: false,
         };
-        store.save_wish(wish).unwrap();
-        assert_eq!(store.wish(), wish);
+        store.save_desired(desired).unwrap();
+        assert_eq!(store.desired(), desired);
     }
 
     #[test]
@@ -380,21 +380,21 @@ mod tests {
     #[test]
     fn nonsense_is_named_and_ignored() {
         let (_dir, store) = store();
-        store.save_wish(Wish { enabled: true, ..Wish::default() }).unwrap();
-        fs::write(&store.wish_file, "enabled = true\nmode = 7\n").unwrap();
-        assert_eq!(store.wish(), Wish::default());
-        let problem = read::<WishFile>(&store.wish_file).unwrap_err();
+        store.save_desired(Desired { enabled: true, ..Desired::default() }).unwrap();
+        fs::write(&store.state_file, "enabled = true\nmode = 7\n").unwrap();
+        assert_eq!(store.desired(), Desired::default());
+        let problem = read::<DesiredFile>(&store.state_file).unwrap_err();
         assert!(problem.contains("state.toml:2:"), "{problem}");
-        fs::write(&store.wish_file, "enabled = true\nmode = \"fast\"\npreemption = true\n").unwrap();
-        assert_eq!(store.wish(), Wish::default());
+        fs::write(&store.state_file, "enabled = true\nmode = \"fast\"\npreemption = true\n").unwrap();
+        assert_eq!(store.desired(), Desired::default());
     }
 
     #[test]
-    fn a_wish_of_a_later_version_counts() {
+    fn the_desired_state_of_a_later_version_counts() {
         let (_dir, store) = store();
-        fs::create_dir_all(store.wish_file.parent().unwrap()).unwrap();
-        fs::write(&store.wish_file, "enabled = true\nmode = \"fifo\"\npreemption = true\nmood = \"good\"\n").unwrap();
-        assert_eq!(store.wish().mode, RequestedMode::Mode(Mode::Fifo));
+        fs::create_dir_all(store.state_file.parent().unwrap()).unwrap();
+        fs::write(&store.state_file, "enabled = true\nmode = \"fifo\"\npreemption = true\nmood = \"good\"\n").unwrap();
+        assert_eq!(store.desired().mode, RequestedMode::Mode(Mode::Fifo));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use scherzo_catalogue::types::HistoryEvent;
 use scherzo_model::LoadSettings;
 
 use super::Refusal;
-use super::event::{BootWatch, Fault, RequestId, Run, Wish};
+use super::event::{BootWatch, Desired, Fault, RequestId, Run};
 use super::quarantine::Quarantine;
 use super::view::Published;
 use crate::settings::Settings;
@@ -82,8 +82,8 @@ pub enum FileAction {
     RevertSettings(Settings),
     /// Make it survive a restart that nothing is loaded while this build runs, or forget that.
     KeepQuarantine(Option<Quarantine>),
-    /// Make the wish survive a restart.
-    Persist(Wish),
+    /// Make the desired state survive a restart.
+    Persist(Desired),
 }
 
 /// What programs on the bus are told, and what is asked of them.

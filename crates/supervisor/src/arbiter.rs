@@ -10,7 +10,7 @@
 use scherzo_catalogue::details::{Detail, Details};
 use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
 
-use super::event::{Choice, Fault, Wish};
+use super::event::{Choice, Desired, Fault};
 use super::holds::Holds;
 use super::power::Power;
 
@@ -96,8 +96,8 @@ pub(super) struct Decision {
 }
 
 /// Decides.
-pub(super) fn decide(rules: Rules, wish: Wish, holds: &Holds, power: &Power) -> Decision {
-    let (mode, why) = chosen(wish)
+pub(super) fn decide(rules: Rules, desired: Desired, holds: &Holds, power: &Power) -> Decision {
+    let (mode, why) = chosen(desired)
         .or_else(|| held(rules, holds, power))
         .or_else(|| {
             profile(rules, power).filter(|_| rules.profile_change && power.profile_chosen()).map(profile_changed)
@@ -105,7 +105,7 @@ pub(super) fn decide(rules: Rules, wish: Wish, holds: &Holds, power: &Power) -> 
         .or_else(|| on_battery(rules, power))
         .or_else(|| profile(rules, power).filter(|_| rules.power_profile))
         .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
-    Decision { choice: Choice { mode, preemption: wish.preemption }, why }
+    Decision { choice: Choice { mode, preemption: desired.preemption }, why }
 }
 
 type Opinion = (Mode, Fault);
@@ -115,10 +115,10 @@ fn because<const N: usize>(reason: Reason, details: [(&str, Detail); N]) -> Faul
     Fault { reason, details: details.collect::<Details>() }
 }
 
-fn chosen(wish: Wish) -> Option<Opinion> {
-    let RequestedMode::Mode(mode) = wish.mode else { return None };
+fn chosen(desired: Desired) -> Option<Opinion> {
+    let RequestedMode::Mode(mode) = desired.mode else { return None };
     let mut why = Fault::plain(Reason::Choice);
-    if let Some(uid) = wish.chosen_by {
+    if let Some(uid) = desired.chosen_by {
         why.details.insert("uid".to_owned(), i64::from(uid).into());
     }
     Some((mode, why))
@@ -165,7 +165,7 @@ mod tests {
     /// Everything that could decide says something; what is taken away lets the next one decide.
     struct Scene {
         rules: Rules,
-        wish: Wish,
+        desired: Desired,
         holds: Holds,
         power: Power,
     }
@@ -174,7 +174,7 @@ mod tests {
         fn full() -> Self {
             let mut scene = Self {
                 rules: Rules::default(),
-                wish: Wish { mode: RequestedMode::Mode(Mode::Fifo), chosen_by: Some(1000), ..Wish::default() },
+                desired: Desired { mode: RequestedMode::Mode(Mode::Fifo), chosen_by: Some(1000), ..Desired::default() },
                 holds: Holds::default(),
                 power: Power::default(),
             };
@@ -197,7 +197,7 @@ mod tests {
         }
 
         fn outcome(&self) -> (Mode, Reason) {
-            let Decision { choice, why } = decide(self.rules, self.wish, &self.holds, &self.power);
+            let Decision { choice, why } = decide(self.rules, self.desired, &self.holds, &self.power);
             (choice.mode, why.reason)
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     fn the_order_is_the_documented_one() {
         let mut scene = Scene::full();
         assert_eq!(scene.outcome(), (Mode::Fifo, Reason::Choice));
-        scene.wish.mode = RequestedMode::Auto;
+        scene.desired.mode = RequestedMode::Auto;
         assert_eq!(scene.outcome(), (Mode::LowPower, Reason::BatteryLow));
         scene.rules.low_battery = false;
         assert_eq!(scene.outcome(), (Mode::Fifo, Reason::Hold));
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn holds_can_be_ignored() {
         let mut scene = Scene::full();
-        scene.wish.mode = RequestedMode::Auto;
+        scene.desired.mode = RequestedMode::Auto;
         scene.rules = Rules { holds: false, low_battery: false, ..Rules::default() };
         assert_eq!(scene.outcome().1, Reason::PowerProfileChanged);
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_hold_for_low_power_explains_itself_also_on_a_low_battery() {
         let mut scene = Scene::full();
-        scene.wish.mode = RequestedMode::Auto;
+        scene.desired.mode = RequestedMode::Auto;
         scene.hold(Mode::LowPower);
         assert_eq!(scene.outcome(), (Mode::LowPower, Reason::Hold));
     }
@@ -248,7 +248,7 @@ mod tests {
             power.take(Time::ZERO, PowerEvent::Source(source));
             power.take(Time::ZERO, PowerEvent::Profile(Some(name.into())));
             power.settle(Time::ZERO);
-            let Decision { choice, why } = decide(rules, Wish::default(), &Holds::default(), &power);
+            let Decision { choice, why } = decide(rules, Desired::default(), &Holds::default(), &power);
             assert_eq!(why.reason, Reason::PowerProfile);
             choice.mode
         };
@@ -264,7 +264,7 @@ mod tests {
     fn strange_profiles_say_nothing() {
         let mut power = Power::default();
         power.take(Duration::ZERO, PowerEvent::Profile(Some("unknown".into())));
-        let decision = decide(Rules::default(), Wish::default(), &Holds::default(), &power);
+        let decision = decide(Rules::default(), Desired::default(), &Holds::default(), &power);
         assert_eq!(decision.why, Fault::plain(Reason::Default));
     }
 }

@@ -26,7 +26,7 @@ pub struct Run(pub u32);
 
 /// What a person wants. This is what survives a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Desired {
     /// Scherzo is to run.
     pub enabled: bool,
     /// The mode, or leave it to the service.
@@ -39,7 +39,7 @@ pub struct Wish {
     pub preemption: bool,
 }
 
-impl Default for Wish {
+impl Default for Desired {
     fn default() -> Self {
         Self { enabled: false, mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, preemption: true }
     }
@@ -48,8 +48,8 @@ impl Default for Wish {
 /// What the service starts from.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// What was wished last time.
-    pub wish: Wish,
+    /// The desired state of last time.
+    pub desired: Desired,
     /// What the files say.
     pub settings: Settings,
     /// What the kernel says.
@@ -260,7 +260,7 @@ pub enum Event {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
-    /// The time that [`super::State::next_wakeup`] named has come.
+    /// The time that [`super::Supervisor::next_wakeup`] named has come.
     Tick,
     /// The service is to end.
     Shutdown,

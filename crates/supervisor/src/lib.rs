@@ -1,19 +1,19 @@
-//! The service's decisions, as a pure state machine: [`State::step`] takes what happened and when, and returns what
+//! The service's decisions, as a pure state machine: [`Supervisor::step`] takes what happened and when, and returns what
 //! to do. No clock, no bus, no process, no file: the shell around it has those.
 //!
 //! ```text
-//!            wish on, kernel idle,                 engine says so,
-//!            retry time reached                    kernel agrees
+//!        wanted on, kernel idle,                 engine says so,
+//!        retry time reached                      kernel agrees
 //!   Idle ───────────────────────────▶ Loading ───────────────────────▶ Loaded
-//!    ▲                                   │                                │ wish off, ejected, killed
+//!    ▲                                   │                                │ wanted off, ejected, killed
 //!    │ kernel has let go                 ▼                                ▼
 //!   Draining ◀───────────────────────── Ending ◀──────────────────────────┘
 //!                process gone
 //! ```
 //!
-//! Three habits keep it honest. A step first takes the event, then *settles*: deadlines that have passed, then
-//! whatever still differs between wish and fact, then answers, then what clients see. What clients see is computed
-//! from the state, never stored by hand. And an engine is started only when no other one is left.
+//! Three rules hold throughout. A step first takes the event, then *settles*: deadlines that have passed, then whatever
+//! still differs between the desired state and the actual one, then answers, then what clients see. What clients see is
+//! computed from the state, never stored by hand. And an engine is started only when no other one is left.
 
 mod action;
 mod arbiter;
@@ -35,8 +35,8 @@ mod view;
 pub use action::{Action, BusAction, EngineCommand, FileAction, Record, Reply};
 pub use arbiter::{ProfileModes, Rules};
 pub use event::{
-    Boot, BootWatch, Caller, Choice, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Start, Time,
-    Wish,
+    Boot, BootWatch, Caller, Choice, Desired, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Start,
+    Time,
 };
 pub use holds::{Hold, HoldRequest};
 pub use power::{PowerEvent, Source};
@@ -71,17 +71,17 @@ enum Leaving {
 
 /// Everything the service knows.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct Supervisor {
     now: Time,
     actions: Vec<Action>,
     answers: Vec<Action>,
-    wish: Wish,
+    desired: Desired,
     settings: Settings,
     holds: Holds,
     power: Power,
-    /// The wish to be on has not been fulfilled once: if that fails, it is dropped, as if never asked.
+    /// Since it was turned on it has not been loaded once: if that fails, it is turned off again, as if never asked.
     on_trial: bool,
-    persisted: Wish,
+    persisted: Desired,
     kernel: Kernel,
     /// Why this kernel can load no scheduler, known without having tried.
     unfit: Option<Fault>,
@@ -116,28 +116,28 @@ pub struct State {
     published: Option<Published>,
 }
 
-impl State {
+impl Supervisor {
     /// The state at the start of the service, at time zero.
     #[must_use]
     pub fn new(start: Start) -> (Self, Vec<Action>) {
-        let Start { wish, settings, kernel, unfit, noted, boot, build, quarantine } = start;
+        let Start { desired, settings, kernel, unfit, noted, boot, build, quarantine } = start;
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
             answers: Vec::new(),
-            wish,
+            desired,
             settings,
             holds: Holds::default(),
             power: Power::default(),
             on_trial: false,
-            persisted: wish,
+            persisted: desired,
             kernel,
             unfit,
             phase: Phase::Idle,
             run: Run(0),
             next_seq: 0,
             version: 0,
-            decided: arbiter::decide(settings.rules, wish, &Holds::default(), &Power::default()),
+            decided: arbiter::decide(settings.rules, desired, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
             probation: None,
             build,
@@ -247,11 +247,11 @@ impl State {
     }
 
     fn wants_to_run(&self) -> bool {
-        self.wish.enabled && self.leaving == Leaving::No
+        self.desired.enabled && self.leaving == Leaving::No
     }
 
     fn decision(&self) -> Decision {
-        arbiter::decide(self.settings.rules, self.wish, &self.holds, &self.power)
+        arbiter::decide(self.settings.rules, self.desired, &self.holds, &self.power)
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {
@@ -308,20 +308,20 @@ impl State {
         let before = self.settings;
         if settings != before {
             self.settings = settings;
-            self.put_on_probation(before, self.wish);
+            self.put_on_probation(before, self.desired);
             self.record(HistoryEvent::Configured, by.unwrap_or_default().to_details());
         }
     }
 
     /// A choice was made for a situation. That may have ended just now, or while the service was not there.
     fn end_choice(&mut self, source_changed: bool) {
-        let Some(source) = self.power.source().filter(|_| self.wish.mode != RequestedMode::Auto) else { return };
-        let another = source_changed || self.wish.chosen_on.is_some_and(|chosen_on| chosen_on != source);
+        let Some(source) = self.power.source().filter(|_| self.desired.mode != RequestedMode::Auto) else { return };
+        let another = source_changed || self.desired.chosen_on.is_some_and(|chosen_on| chosen_on != source);
         if another && self.settings.rules.choice_ends_with_source {
-            self.wish = Wish { mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, ..self.wish };
+            self.desired = Desired { mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, ..self.desired };
             self.forget_choice_on_probation();
         } else {
-            self.wish.chosen_on = Some(source);
+            self.desired.chosen_on = Some(source);
         }
     }
 
@@ -339,7 +339,7 @@ impl State {
     }
 
     fn persist(&mut self) {
-        let durable = Wish { enabled: self.wish.enabled && !self.on_trial, ..self.wish };
+        let durable = Desired { enabled: self.desired.enabled && !self.on_trial, ..self.desired };
         if durable != self.persisted {
             self.persisted = durable;
             self.act(FileAction::Persist(durable));

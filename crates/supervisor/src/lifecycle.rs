@@ -5,7 +5,7 @@ use scherzo_catalogue::types::{HistoryEvent, Reason};
 use scherzo_model::WIRE_VERSION;
 use scherzo_model::{ExitKind, FailKind};
 
-use super::State;
+use super::Supervisor;
 use super::action::{Action, EngineCommand, FileAction};
 use super::backoff::GOOD_RUN;
 use super::event::{BootWatch, EngineEvent, Fault, Gone, Kernel, Run};
@@ -15,7 +15,7 @@ use super::phase::{
 };
 use super::request::Refresh;
 
-impl State {
+impl Supervisor {
     pub(super) fn start(&mut self) {
         if self.kernel.has_ours() || matches!(self.kernel, Kernel::Changing { .. }) {
             // The engine of a service that died is about to notice and unload, or does already.
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Brings fact closer to wish.
+    /// Brings the actual state closer to the desired one.
     pub(super) fn converge(&mut self) {
         let wanted = self.wants_to_run();
         match &self.phase {
@@ -193,7 +193,7 @@ impl State {
         let seq = self.next_seq.wrapping_add(1);
         let Phase::Loaded(loaded) = &mut self.phase else { return };
         if loaded.switching.is_some() {
-            // One at a time; the newest wish is sent after the answer.
+            // One at a time; the newest choice is sent after the answer.
         } else if loaded.applied.settings() == wanted.settings() {
             loaded.applied = wanted;
         } else {

@@ -7,10 +7,10 @@ use scherzo_catalogue::gettext_noop;
 use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode};
 
 use super::action::{Action, BusAction, EngineCommand, Reply};
-use super::event::{Caller, Fault, Kernel, Request, RequestId, Time, Wish};
+use super::event::{Caller, Desired, Fault, Kernel, Request, RequestId, Time};
 use super::holds::HoldRequest;
 use super::phase::{Loaded, PROBE_FOR_SUBSCRIBERS, Phase};
-use super::{Leaving, State};
+use super::{Leaving, Supervisor};
 
 /// Clients give up after 25 s; they get an answer before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -58,7 +58,7 @@ enum Verdict {
     Statistics,
 }
 
-impl State {
+impl Supervisor {
     pub(super) fn request(&mut self, id: RequestId, caller: Caller, request: Request) {
         if let Err(error) = self.admit(id, caller, request) {
             self.conclude(id, Err(error));
@@ -75,7 +75,7 @@ impl State {
             Request::SetEnabled(true) => self.enable(id, &caller)?,
             Request::SetEnabled(false) => self.disable(id, &caller),
             Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode),
-            Request::SetPreemption(preemption) => self.choose(id, Wish { preemption, ..self.wish }),
+            Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
             Request::GetStats => {
                 self.loaded()?;
                 self.wait(id, Want::Statistics, REFRESH_LIMIT);
@@ -125,8 +125,8 @@ impl State {
 
     fn enable(&mut self, id: RequestId, caller: &Caller) -> Result<(), Refusal> {
         self.check_loadable()?;
-        if !self.wish.enabled {
-            self.wish.enabled = true;
+        if !self.desired.enabled {
+            self.desired.enabled = true;
             self.record(HistoryEvent::TurnedOn, caller.to_details());
             // Already loaded or about to be, it needs no trial.
             self.on_trial = !matches!(self.phase, Phase::Loaded(_));
@@ -150,7 +150,7 @@ impl State {
     }
 
     fn disable(&mut self, id: RequestId, caller: &Caller) {
-        if std::mem::take(&mut self.wish.enabled) {
+        if std::mem::take(&mut self.desired.enabled) {
             self.record(HistoryEvent::TurnedOff, caller.to_details());
         }
         self.on_trial = false;
@@ -185,11 +185,11 @@ impl State {
             }
         }
         let chosen_on = self.power.source().filter(|_| chosen);
-        self.choose(id, Wish { mode, chosen_by: uid.filter(|_| chosen), chosen_on, ..self.wish });
+        self.choose(id, Desired { mode, chosen_by: uid.filter(|_| chosen), chosen_on, ..self.desired });
     }
 
-    fn choose(&mut self, id: RequestId, wish: Wish) {
-        let before = std::mem::replace(&mut self.wish, wish);
+    fn choose(&mut self, id: RequestId, desired: Desired) {
+        let before = std::mem::replace(&mut self.desired, desired);
         self.put_on_probation(self.settings, before);
         self.note_decision();
         match self.phase {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use scherzo_catalogue::details::Details;
 use scherzo_catalogue::types::{HistoryEvent, Reason};
 
-use super::State;
+use super::Supervisor;
 use super::action::{BusAction, FileAction};
 use super::backoff::Backoff;
-use super::event::{Fault, Time, Wish};
+use super::event::{Desired, Fault, Time};
 use super::phase::{Applied, Loaded, Phase};
 use super::quarantine::Quarantine;
 use crate::settings::{self, Settings};
@@ -25,7 +25,7 @@ const PROBATION: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probation {
     settings: Settings,
-    wish: Wish,
+    desired: Desired,
     /// When the new ones are good; `None` while they are not in effect.
     until: Option<Time>,
 }
@@ -62,7 +62,7 @@ impl Blame {
     }
 }
 
-impl State {
+impl Supervisor {
     /// An engine has failed that had been loaded for `ran`, if at all.
     pub(super) fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
         self.last_error = fault.text();
@@ -74,7 +74,7 @@ impl State {
             self.take_back(fault);
         }
         if std::mem::take(&mut self.on_trial) {
-            self.wish.enabled = false;
+            self.desired.enabled = false;
             return;
         }
         match blame {
@@ -149,17 +149,17 @@ impl State {
         self.lift_quarantine();
     }
 
-    /// Puts what has just changed on probation if it concerns the scheduler that is loaded: `settings` and `wish` were
+    /// Puts what has just changed on probation if it concerns the scheduler that is loaded: `settings` and `desired` were
     /// in effect until now.
-    pub(super) fn put_on_probation(&mut self, settings: Settings, wish: Wish) {
-        let (before, now) = (self.applied_under(settings, wish), self.wanted());
+    pub(super) fn put_on_probation(&mut self, settings: Settings, desired: Desired) {
+        let (before, now) = (self.applied_under(settings, desired), self.wanted());
         if before.tunables == now.tunables && before.decision.choice == now.decision.choice {
             return;
         }
         match &mut self.probation {
             Some(probation) => probation.until = None,
             none if matches!(self.phase, Phase::Loaded(_)) => {
-                *none = Some(Probation { settings, wish, until: None });
+                *none = Some(Probation { settings, desired, until: None });
             }
             // What has never run cannot return.
             _ => {}
@@ -172,7 +172,7 @@ impl State {
         let in_effect = matches!(&self.phase, Phase::Loaded(Loaded { applied, switching: None, .. })
             if applied.tunables == wanted.tunables && applied.decision.choice == wanted.decision.choice);
         let Some(probation) = &mut self.probation else { return };
-        if names_of_changes(probation, self.settings, self.wish).is_empty() {
+        if names_of_changes(probation, self.settings, self.desired).is_empty() {
             self.probation = None;
         } else if !in_effect {
             probation.until = None;
@@ -184,20 +184,20 @@ impl State {
     /// A choice that has ended does not return.
     pub(super) fn forget_choice_on_probation(&mut self) {
         if let Some(probation) = &mut self.probation {
-            probation.wish = Wish { preemption: probation.wish.preemption, ..self.wish };
+            probation.desired = Desired { preemption: probation.desired.preemption, ..self.desired };
         }
     }
 
     /// Ends a probation badly.
     fn take_back(&mut self, fault: &Fault) {
         let Some(probation) = self.probation.take() else { return };
-        let names = names_of_changes(&probation, self.settings, self.wish);
-        let Probation { settings, wish, .. } = probation;
+        let names = names_of_changes(&probation, self.settings, self.desired);
+        let Probation { settings, desired, .. } = probation;
         if settings != self.settings {
             self.settings = settings;
             self.act(FileAction::RevertSettings(settings));
         }
-        self.wish = Wish { enabled: self.wish.enabled, ..wish };
+        self.desired = Desired { enabled: self.desired.enabled, ..desired };
         let mut details = fault.to_details();
         details.insert("settings".to_owned(), names.join(", ").into());
         self.last_error = scherzo_catalogue::event_text(HistoryEvent::Reverted, &details);
@@ -206,22 +206,22 @@ impl State {
 
     /// How the scheduler is to behave, from what it was loaded with to how it was switched.
     pub(super) fn wanted(&self) -> Applied {
-        self.applied_under(self.settings, self.wish)
+        self.applied_under(self.settings, self.desired)
     }
 
-    fn applied_under(&self, settings: Settings, wish: Wish) -> Applied {
-        let decision = super::arbiter::decide(settings.rules, wish, &self.holds, &self.power);
+    fn applied_under(&self, settings: Settings, desired: Desired) -> Applied {
+        let decision = super::arbiter::decide(settings.rules, desired, &self.holds, &self.power);
         Applied { decision, tunables: settings.tunables, version: self.version }
     }
 }
 
 /// What differs from what is to return if the scheduler fails.
-fn names_of_changes(probation: &Probation, settings: Settings, wish: Wish) -> Vec<&'static str> {
+fn names_of_changes(probation: &Probation, settings: Settings, desired: Desired) -> Vec<&'static str> {
     let mut names = settings::differing(probation.settings, settings);
-    if wish.mode != probation.wish.mode {
+    if desired.mode != probation.desired.mode {
         names.push("mode");
     }
-    if wish.preemption != probation.wish.preemption {
+    if desired.preemption != probation.desired.preemption {
         names.push("preemption");
     }
     names

@@ -1,8 +1,8 @@
 //! What clients see, computed from the state.
 
-use scherzo_catalogue::types::{Reason, RequestedMode, State as PublicState};
+use scherzo_catalogue::types::{Reason, RequestedMode, State};
 
-use super::State;
+use super::Supervisor;
 use super::event::{Choice, Fault, Kernel};
 use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
@@ -11,10 +11,10 @@ use crate::settings::Settings;
 /// The changing properties of the D-Bus interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The wish.
+    /// The desired state.
     pub enabled: bool,
     /// What runs.
-    pub state: PublicState,
+    pub state: State,
     /// The mode and preemption in effect, or as they will be.
     pub choice: Choice,
     /// What a person asked for.
@@ -35,19 +35,19 @@ pub struct Published {
     pub last_error: String,
 }
 
-impl State {
+impl Supervisor {
     /// What clients see now.
     #[must_use]
     pub fn view(&self) -> Published {
         let (state, why) = self.state_and_reason();
         Published {
-            enabled: self.wish.enabled,
+            enabled: self.desired.enabled,
             state,
             choice: match &self.phase {
                 Phase::Loaded(loaded) => loaded.applied.decision.choice,
                 _ => self.decision().choice,
             },
-            requested_mode: self.wish.mode,
+            requested_mode: self.desired.mode,
             why,
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
             settings: self.settings,
@@ -58,50 +58,48 @@ impl State {
         }
     }
 
-    fn state_and_reason(&self) -> (PublicState, Fault) {
+    fn state_and_reason(&self) -> (State, Fault) {
         if self.kernel == Kernel::Missing {
-            return (PublicState::Unsupported, Fault::plain(Reason::NoSchedExt));
+            return (State::Unsupported, Fault::plain(Reason::NoSchedExt));
         }
         if self.kernel.has_ours() {
             return self.state_and_reason_while_ours_is_loaded();
         }
         match &self.phase {
-            Phase::Loading { .. } | Phase::Loaded(_) => (PublicState::Starting, Fault::plain(Reason::Loading)),
-            Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => (PublicState::Fallback, fault.clone()),
+            Phase::Loading { .. } | Phase::Loaded(_) => (State::Starting, Fault::plain(Reason::Loading)),
+            Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => (State::Fallback, fault.clone()),
             // The kernel has let go, and why is about to be told: nothing is being loaded yet.
             Phase::Ending(Ending { cause: Cause::Unknown, .. })
-                if self.wish.enabled && self.kernel.foreign_ops().is_none() =>
+                if self.desired.enabled && self.kernel.foreign_ops().is_none() =>
             {
-                (PublicState::Fallback, Fault::plain(Reason::Leftover))
+                (State::Fallback, Fault::plain(Reason::Leftover))
             }
             Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => self.without_engine(),
         }
     }
 
     /// The kernel's word counts, whatever became of the engine.
-    fn state_and_reason_while_ours_is_loaded(&self) -> (PublicState, Fault) {
+    fn state_and_reason_while_ours_is_loaded(&self) -> (State, Fault) {
         match &self.phase {
-            Phase::Loaded(loaded) if loaded.degraded => (PublicState::Degraded, Fault::plain(Reason::UserSpaceSilent)),
-            Phase::Loaded(loaded) => (PublicState::Running, loaded.applied.decision.why.clone()),
-            Phase::Loading { .. } => (PublicState::Running, Fault::plain(Reason::Loading)),
-            Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => {
-                (PublicState::Running, Fault::plain(Reason::Leftover))
-            }
+            Phase::Loaded(loaded) if loaded.degraded => (State::Degraded, Fault::plain(Reason::UserSpaceSilent)),
+            Phase::Loaded(loaded) => (State::Running, loaded.applied.decision.why.clone()),
+            Phase::Loading { .. } => (State::Running, Fault::plain(Reason::Loading)),
+            Phase::Ending(_) | Phase::Draining { .. } | Phase::Idle => (State::Running, Fault::plain(Reason::Leftover)),
         }
     }
 
-    fn without_engine(&self) -> (PublicState, Fault) {
+    fn without_engine(&self) -> (State, Fault) {
         match (self.kernel.foreign_ops(), self.unfit.as_ref().or(self.fault.as_ref())) {
-            (Some(ops), _) => (PublicState::Foreign, Fault::foreign(ops)),
+            (Some(ops), _) => (State::Foreign, Fault::foreign(ops)),
             (None, Some(fault)) if matches!(fault.reason, Reason::NoSchedExt | Reason::MalformedBtf) => {
-                (PublicState::Unsupported, fault.clone())
+                (State::Unsupported, fault.clone())
             }
-            (None, Some(fault)) if self.wish.enabled => (PublicState::Fallback, fault.clone()),
-            (None, None) if self.wish.enabled && self.boot_delay.is_some_and(|at| self.now < at) => {
-                (PublicState::Starting, Fault::plain(Reason::BootDelay))
+            (None, Some(fault)) if self.desired.enabled => (State::Fallback, fault.clone()),
+            (None, None) if self.desired.enabled && self.boot_delay.is_some_and(|at| self.now < at) => {
+                (State::Starting, Fault::plain(Reason::BootDelay))
             }
-            (None, None) if self.wish.enabled => (PublicState::Starting, Fault::plain(Reason::Loading)),
-            (None, _) => (PublicState::Stopped, Fault::plain(Reason::Disabled)),
+            (None, None) if self.desired.enabled => (State::Starting, Fault::plain(Reason::Loading)),
+            (None, _) => (State::Stopped, Fault::plain(Reason::Disabled)),
         }
     }
 }

@@ -52,7 +52,7 @@ impl Reporter {
     }
 }
 
-/// The core's view of a message, apart from its pages; `None` for what does not concern it.
+/// The supervisor's view of a message, apart from its pages; `None` for what does not concern it.
 pub(crate) fn event_of(message: ToDaemon) -> Option<EngineEvent> {
     Some(match message {
         ToDaemon::Hello { wire_version } => EngineEvent::Hello { wire_version },

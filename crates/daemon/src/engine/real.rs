@@ -1,7 +1,7 @@
 //! The engine as a process of its own, with a socket for its standard input.
 //!
 //! Most of what loading takes can be done beforehand. A standby process has done it while another one schedules, and takes
-//! its place when that one ends. Nobody else sees a difference: to the loop the standby engine is an engine that starts fast.
+//! its place when that one ends. Nobody else sees a difference: to the loop it is an engine that starts fast.
 
 use std::io;
 use std::os::fd::OwnedFd;

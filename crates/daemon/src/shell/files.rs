@@ -34,7 +34,7 @@ impl Files {
     /// What the supervisor starts from.
     pub(super) fn start(&self, kernel: Kernel, types: &KernelTypes) -> Start {
         Start {
-            wish: self.store.wish(),
+            desired: self.store.desired(),
             settings: self.config.settings,
             unfit: kernel::unfit(types),
             kernel,
@@ -90,7 +90,7 @@ impl Files {
             FileAction::KeepQuarantine(quarantine) => {
                 complain("remember what does not work", self.store.keep_quarantine(quarantine.as_ref()));
             }
-            FileAction::Persist(wish) => complain("store your choice", self.store.save_wish(wish)),
+            FileAction::Persist(desired) => complain("store your choice", self.store.save_desired(desired)),
         }
     }
 }

@@ -84,8 +84,8 @@ async fn what_was_given_up_on_stays_so_until_someone_asks() {
     );
     std::fs::create_dir_all(stage.file("var/lib/scherzo")).unwrap();
     std::fs::write(stage.file(QUARANTINE), file).unwrap();
-    let wish = "enabled = true\nmode = \"auto\"\npreemption = true\n";
-    std::fs::write(stage.file("var/lib/scherzo/state.toml"), wish).unwrap();
+    let desired = "enabled = true\nmode = \"auto\"\npreemption = true\n";
+    std::fs::write(stage.file("var/lib/scherzo/state.toml"), desired).unwrap();
     std::fs::create_dir_all(stage.file("run/scherzo")).unwrap();
     std::fs::write(stage.file("run/scherzo/started"), "").unwrap();
     let _daemon = stage.serve(&[]).await;

@@ -52,7 +52,7 @@ async fn a_mode_change_does_not_load_anew() {
 }
 
 #[tokio::test]
-async fn wishes_are_recorded_while_off_and_survive_a_restart() {
+async fn choices_are_recorded_while_off_and_survive_a_restart() {
     let stage = Stage::new();
     let daemon = stage.serve(&[]).await;
     let client = Client::new(&stage).await;

@@ -86,7 +86,7 @@ impl Supervised {
         self.engine()
     }
 
-    /// The refusal of an engine that cannot be loaded; the wish is dropped and nothing is left behind.
+    /// The refusal of an engine that cannot be loaded; the desired state is dropped and nothing is left behind.
     async fn refusal(&self) -> Error {
         let refusal = self.enable().await.unwrap_err();
         let now = self.client.snapshot().await;

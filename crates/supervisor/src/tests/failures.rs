@@ -1,7 +1,7 @@
 //! What goes wrong, and what follows.
 
 use crate::Refusal;
-use scherzo_catalogue::types::State as Shown;
+use scherzo_catalogue::types::State;
 use scherzo_model::WIRE_VERSION;
 use scherzo_model::{ExitKind, FailKind};
 
@@ -18,7 +18,7 @@ fn a_killed_engine_is_back_within_a_second() {
     // Right after it has loaded: then there is a moment to wait.
     world.apply(Op::EngineIsKilled);
     let view = world.state.view();
-    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::EngineKilled));
+    assert_eq!((view.state, view.why.reason), (State::Fallback, Reason::EngineKilled));
     assert!(view.last_error.contains("signal 9"), "{}", view.last_error);
     assert_eq!(world.exits, [Reason::EngineKilled, Reason::EngineKilled]);
     come_back(&mut world);
@@ -30,7 +30,7 @@ fn come_back(world: &mut World) {
     for _ in 0..3 {
         world.engine_acts();
     }
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_engine_that_has_run_is_replaced_without_delay() {
     world.process_ends(Gone::Signal(9));
     assert_eq!(
         (world.state.view().state, world.exits.as_slice()),
-        (Shown::Starting, [Reason::EngineKilled].as_slice())
+        (State::Starting, [Reason::EngineKilled].as_slice())
     );
     assert_eq!(world.nr_boot_notes, nr_boot_notes, "it waits for the disk");
 }
@@ -52,9 +52,9 @@ fn before_it_is_known_why_the_kernel_let_go_that_it_did_is_said() {
     world.kernel = Kernel::Idle;
     world.happen(Event::Kernel(Kernel::Idle));
     let view = world.state.view();
-    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::Leftover));
+    assert_eq!((view.state, view.why.reason), (State::Fallback, Reason::Leftover));
     world.happen(Event::Kernel(Kernel::Loaded { ops: "lavd".into() }));
-    assert_eq!(world.state.view().state, Shown::Foreign);
+    assert_eq!(world.state.view().state, State::Foreign);
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn what_the_kernel_does_not_let_go_of_is_told_and_looked_at() {
     world.apply(Op::KernelClings(true));
     world.apply(Op::EngineIsKilled);
     let told = |world: &World| (world.state.view().state, world.state.view().why.reason);
-    assert_eq!(told(&world), (Shown::Running, Reason::Leftover), "no fallback, and no advice about others' schedulers");
+    assert_eq!(told(&world), (State::Running, Reason::Leftover), "no fallback, and no advice about others' schedulers");
     world.wait(SECOND * 60);
-    assert_eq!(told(&world), (Shown::Running, Reason::Leftover));
+    assert_eq!(told(&world), (State::Running, Reason::Leftover));
     let enabling = world.ask(Request::SetEnabled(true));
     assert!(matches!(world.answer(enabling), Some(Err(Refusal::Busy(_)))), "{:?}", world.answer(enabling));
     // Nobody tells that it has let go.
@@ -75,7 +75,7 @@ fn what_the_kernel_does_not_let_go_of_is_told_and_looked_at() {
     for _ in 0..3 {
         world.engine_acts();
     }
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
     assert!(world.process.is_some());
 }
 
@@ -87,9 +87,9 @@ fn what_the_kernel_does_not_let_go_of_is_not_called_off() {
     world.engine_acts();
     world.wait(SECOND * 11);
     assert!(matches!(world.answer(id), Some(Err(Refusal::Busy(_)))), "{:?}", world.answer(id));
-    assert_eq!((world.state.view().state, world.state.view().enabled), (Shown::Running, false));
+    assert_eq!((world.state.view().state, world.state.view().enabled), (State::Running, false));
     world.apply(Op::KernelClings(false));
-    assert_eq!(world.state.view().state, Shown::Stopped);
+    assert_eq!(world.state.view().state, State::Stopped);
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn an_engine_that_hangs_at_its_end_is_no_killed_engine() {
 
 #[test]
 fn a_first_attempt_that_fails_leaves_it_off() {
-    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let mut world = World::new(Desired::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.apply(Op::EngineFails(FailKind::MalformedBtf));
     world.apply(Op::EngineIsKilled);
     assert!(matches!(world.answer(id), Some(Err(Refusal::NotSupported(_)))), "{:?}", world.answer(id));
     let view = world.state.view();
-    assert_eq!((view.state, view.enabled), (Shown::Unsupported, false));
+    assert_eq!((view.state, view.enabled), (State::Unsupported, false));
     assert!(!world.stored.enabled);
     world.wait(SECOND * 120);
     assert!(world.process.is_none(), "not tried again");
@@ -140,40 +140,40 @@ fn a_first_attempt_that_fails_leaves_it_off() {
 #[test]
 fn a_kernel_that_is_known_to_refuse_is_not_tried() {
     for enabled in [false, true] {
-        let mut world = World::unfit(Wish { enabled, ..Wish::default() }, Kernel::Idle);
+        let mut world = World::unfit(Desired { enabled, ..Desired::default() }, Kernel::Idle);
         let view = world.state.view();
-        assert_eq!((view.state, view.why.reason), (Shown::Unsupported, Reason::MalformedBtf));
+        assert_eq!((view.state, view.why.reason), (State::Unsupported, Reason::MalformedBtf));
         assert_eq!(world.state.next_wakeup(), None, "there is nothing to wait for");
         let id = world.ask(Request::SetEnabled(true));
         assert!(matches!(world.answer(id), Some(Err(Refusal::NotSupported(_)))), "{:?}", world.answer(id));
         assert_eq!(world.state.view().enabled, enabled, "refused without having changed anything");
         world.ask(Request::SetEnabled(false));
         world.wait(SECOND * 120);
-        assert_eq!((world.state.view().state, world.state.view().enabled), (Shown::Unsupported, false));
+        assert_eq!((world.state.view().state, world.state.view().enabled), (State::Unsupported, false));
         assert!(world.process.is_none());
     }
-    let world = World::unfit(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
-    assert_eq!(world.state.view().state, Shown::Foreign, "a scheduler that runs all the same");
+    let world = World::unfit(Desired::default(), Kernel::Loaded { ops: "lavd".into() });
+    assert_eq!(world.state.view().state, State::Foreign, "a scheduler that runs all the same");
 }
 
 #[test]
 fn a_foreign_scheduler_is_named_and_left_alone() {
-    let mut world = World::new(Wish::default(), Kernel::Loaded { ops: "lavd".into() });
+    let mut world = World::new(Desired::default(), Kernel::Loaded { ops: "lavd".into() });
     let id = world.ask(Request::SetEnabled(true));
     let Some(Err(Refusal::Conflict(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
     assert!(sentence.contains("lavd"));
-    assert_eq!(world.state.view().state, Shown::Foreign);
+    assert_eq!(world.state.view().state, State::Foreign);
     assert!(!world.state.view().enabled && world.process.is_none());
 }
 
 /// The kernel tells that a scheduler goes before it is gone, and says nothing afterwards.
 #[test]
 fn a_kernel_in_transition_is_looked_at_until_it_is_over() {
-    let wish = Wish { enabled: true, ..Wish::default() };
+    let desired = Desired { enabled: true, ..Desired::default() };
     let going = Kernel::Changing { ops: Some("lavd".into()) };
     for ours in [false, true] {
         let kernel = if ours { Kernel::Changing { ops: None } } else { Kernel::Loaded { ops: "lavd".into() } };
-        let mut world = World::new(wish, kernel);
+        let mut world = World::new(desired, kernel);
         if !ours {
             world.kernel = going.clone();
             world.happen(Event::Kernel(going.clone()));
@@ -198,7 +198,7 @@ fn someone_who_unloads_through_the_kernel_is_obeyed() {
 
 #[test]
 fn a_hanging_engine_is_given_up_in_time() {
-    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let mut world = World::new(Desired::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.wait(SECOND * 19);
     assert!(matches!(world.answer(id), Some(Err(Refusal::LoadFailed(_)))), "{:?}", world.answer(id));
@@ -206,7 +206,7 @@ fn a_hanging_engine_is_given_up_in_time() {
 
 #[test]
 fn other_versions_are_refused() {
-    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let mut world = World::new(Desired::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.engine_says(EngineEvent::Hello { wire_version: WIRE_VERSION + 1 });
     let Some(Err(Refusal::LoadFailed(sentence))) = world.answer(id) else { panic!("{:?}", world.answer(id)) };
@@ -215,16 +215,16 @@ fn other_versions_are_refused() {
 
 #[test]
 fn two_unclean_boots_are_enough_until_someone_asks() {
-    let wish = Wish { enabled: true, ..Wish::default() };
-    let mut world = World::boot(wish, Kernel::Idle, Boot { first_start: true, nr_unclean: 2 });
+    let desired = Desired { enabled: true, ..Desired::default() };
+    let mut world = World::boot(desired, Kernel::Idle, Boot { first_start: true, nr_unclean: 2 });
     world.happen(Event::Session);
     world.wait(SECOND * 600);
     let view = world.state.view();
-    assert_eq!((view.state, view.why.reason), (Shown::Fallback, Reason::UncleanBoots));
+    assert_eq!((view.state, view.why.reason), (State::Fallback, Reason::UncleanBoots));
     assert!(world.process.is_none());
     world.ask(Request::SetEnabled(true));
     world.calm_down();
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
     assert_eq!(world.boot_watch, BootWatch::On);
     world.wait(SECOND * 301);
     assert_eq!(world.boot_watch, BootWatch::Over, "all is well");
@@ -257,7 +257,7 @@ fn after_starvation_it_waits_until_the_service_itself_gets_a_cpu_in_time() {
     }
     world.wait(SECOND * 5);
     world.calm_down();
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
 }
 
 /// What the shell asks before it keeps a standby engine.

@@ -2,7 +2,7 @@
 
 use crate::Refusal;
 use proptest::prelude::*;
-use scherzo_catalogue::types::State as Shown;
+use scherzo_catalogue::types::State;
 use scherzo_model::{ExitKind, FailKind};
 
 use super::super::*;
@@ -95,7 +95,7 @@ pub(super) fn ops() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn any_history_keeps_the_invariants(enabled: bool, ops in proptest::collection::vec(ops(), 0..120)) {
-        let mut world = World::new(Wish { enabled, ..Wish::default() }, Kernel::Idle);
+        let mut world = World::new(Desired { enabled, ..Desired::default() }, Kernel::Idle);
         for op in ops {
             world.apply(op);
             if world.ended {
@@ -113,7 +113,7 @@ proptest! {
             let enabling = world.ask(Request::SetEnabled(true));
             world.calm_down();
             prop_assert_eq!(world.answer(enabling), Some(&Ok(())));
-            prop_assert_eq!(world.state.view().state, Shown::Running);
+            prop_assert_eq!(world.state.view().state, State::Running);
             prop_assert!(world.stored.enabled);
             world.apply(Op::Shutdown);
             world.calm_down();
@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn a_refusal_changes_nothing(ops in proptest::collection::vec(ops(), 0..60), request in requests()) {
-        let mut world = World::new(Wish::default(), Kernel::Idle);
+        let mut world = World::new(Desired::default(), Kernel::Idle);
         for op in ops {
             world.apply(op);
             if world.ended {

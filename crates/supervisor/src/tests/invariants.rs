@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scherzo_catalogue::types::{Reason, State as Shown};
+use scherzo_catalogue::types::{Reason, State};
 
 use super::super::phase::{Loaded, Phase};
 use super::super::*;
@@ -12,11 +12,11 @@ impl World {
     pub(super) fn check(&self) {
         let view = self.state.view();
         assert_eq!(self.shown.as_ref(), Some(&view), "clients see something else");
-        let claims_to_run = matches!(view.state, Shown::Running | Shown::Degraded);
+        let claims_to_run = matches!(view.state, State::Running | State::Degraded);
         assert!(!claims_to_run || self.state.kernel.has_ours(), "{view:?} but {:?}", self.state.kernel);
         assert!(claims_to_run || !self.state.kernel.has_ours(), "{view:?} while ours is loaded");
-        assert!(view.state != Shown::Stopped || !view.enabled, "stopped although wanted");
-        assert!(view.state != Shown::Foreign || !view.kernel_ops.is_empty(), "a foreign scheduler without a name");
+        assert!(view.state != State::Stopped || !view.enabled, "stopped although wanted");
+        assert!(view.state != State::Foreign || !view.kernel_ops.is_empty(), "a foreign scheduler without a name");
         assert!(self.noted || self.process.is_none(), "settings are noted while they may differ");
         assert!(!self.noted || !self.state.phase.is_at_rest(), "settings are restored when nothing needs them");
         assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");

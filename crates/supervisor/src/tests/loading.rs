@@ -1,7 +1,7 @@
 //! On, off, loaded and anew.
 
 use crate::Refusal;
-use scherzo_catalogue::types::State as Shown;
+use scherzo_catalogue::types::State;
 use scherzo_model::FailKind;
 
 use super::super::*;
@@ -10,16 +10,16 @@ use super::world::World;
 use super::*;
 
 #[test]
-fn a_wish_is_fulfilled_at_the_start() {
+fn what_is_wanted_is_loaded_at_the_start() {
     assert_eq!(running().state.view().why.reason, Reason::Default);
 }
 
 #[test]
 fn nothing_is_answered_before_the_kernel_agrees() {
-    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let mut world = World::new(Desired::default(), Kernel::Idle);
     let id = world.ask(Request::SetEnabled(true));
     world.engine_acts();
-    assert_eq!((world.answer(id), world.state.view().state), (None, Shown::Starting));
+    assert_eq!((world.answer(id), world.state.view().state), (None, State::Starting));
     world.engine_says(EngineEvent::Loaded);
     assert_eq!(world.answer(id), None, "the engine alone does not count");
     world.kernel = Kernel::Loaded { ops: OURS.into() };
@@ -51,7 +51,7 @@ fn degraded_shows_and_passes() {
     let mut world = running();
     world.degraded = true;
     world.wait(SECOND * 2);
-    assert_eq!(world.state.view().state, Shown::Degraded);
+    assert_eq!(world.state.view().state, State::Degraded);
     let asked = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
     world.wait(SECOND * 4);
     assert_eq!(world.answer(asked), None);
@@ -59,7 +59,7 @@ fn degraded_shows_and_passes() {
     assert!(matches!(world.answer(asked), Some(Err(Refusal::Busy(_)))), "who is known not to answer is not waited for");
     world.degraded = false;
     world.wait(SECOND * 2);
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_loading_turned_off_is_turned_off_again_once() {
     assert!(world.compaction, "whoever insists is not fought");
     world.engine_says(EngineEvent::HungUp);
     world.calm_down();
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
     world.wait(SECOND * 2);
     assert!(!world.compaction, "every load counts anew");
 }
@@ -91,14 +91,14 @@ fn a_loaded_scheduler_is_looked_at_rarely_unless_someone_subscribes() {
     assert!(wakeup(&world) <= SECOND);
     world.wait(SECOND);
     assert!(wakeup(&world) <= SECOND);
-    let mut off = World::new(Wish::default(), Kernel::Idle);
+    let mut off = World::new(Desired::default(), Kernel::Idle);
     off.wait(SECOND * 60);
     assert_eq!(off.state.next_wakeup(), None, "nothing to wait for");
 }
 
 #[test]
 fn a_leftover_scheduler_is_waited_for() {
-    let mut world = World::new(Wish { enabled: true, ..Wish::default() }, Kernel::Loaded { ops: OURS.into() });
+    let mut world = World::new(Desired { enabled: true, ..Desired::default() }, Kernel::Loaded { ops: OURS.into() });
     world.noted = true;
     world.wait(SECOND);
     assert!(world.process.is_none());
@@ -143,20 +143,20 @@ fn who_asks_for_statistics_only_takes_half_of_the_room() {
 
 #[test]
 fn after_a_boot_loading_waits_for_a_person_or_a_while() {
-    let wish = Wish { enabled: true, ..Wish::default() };
+    let desired = Desired { enabled: true, ..Desired::default() };
     let boot = Boot { first_start: true, nr_unclean: 1 };
-    let mut world = World::boot(wish, Kernel::Idle, boot);
+    let mut world = World::boot(desired, Kernel::Idle, boot);
     world.wait(SECOND * 29);
     let view = world.state.view();
-    assert_eq!((view.state, view.why.reason), (Shown::Starting, Reason::BootDelay));
+    assert_eq!((view.state, view.why.reason), (State::Starting, Reason::BootDelay));
     assert!(world.process.is_none());
     world.wait(SECOND);
     assert!(world.process.is_some());
 
-    let mut world = World::boot(wish, Kernel::Idle, boot);
+    let mut world = World::boot(desired, Kernel::Idle, boot);
     world.happen(Event::Session);
     assert!(world.process.is_some(), "someone has logged in");
-    let mut world = World::boot(wish, Kernel::Idle, boot);
+    let mut world = World::boot(desired, Kernel::Idle, boot);
     world.ask(Request::SetEnabled(true));
     assert!(world.process.is_some(), "someone has asked");
 }
@@ -175,7 +175,7 @@ fn settings_change_in_place_but_for_what_the_kernel_fixes_at_load() {
     settings.tunables.partial = true;
     world.configure(settings);
     world.calm_down();
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
     assert_eq!(world.process.as_ref().unwrap().run, Run(2));
     assert!(world.exits.is_empty());
 }
@@ -183,7 +183,7 @@ fn settings_change_in_place_but_for_what_the_kernel_fixes_at_load() {
 #[test]
 fn what_happens_is_remembered() {
     use HistoryEvent::{Ejected, Loaded, Mode as NewMode, NotLoaded, Reverted, TurnedOff, TurnedOn, Unloaded};
-    let mut world = World::new(Wish::default(), Kernel::Idle);
+    let mut world = World::new(Desired::default(), Kernel::Idle);
     world.ask(Request::SetEnabled(true));
     world.ask(Request::SetEnabled(true));
     world.calm_down();

@@ -1,4 +1,4 @@
-//! The core against a small model of what is around it, by theme.
+//! The supervisor against a small model of what is around it, by theme.
 
 mod choosing;
 mod failures;
@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Duration;
 
-use scherzo_catalogue::types::{Reason, State as Shown};
+use scherzo_catalogue::types::{Reason, State};
 
 use super::*;
 use world::World;
@@ -24,9 +24,9 @@ fn hold(mode: Mode) -> HoldRequest {
 }
 
 fn running() -> World {
-    let mut world = World::new(Wish { enabled: true, ..Wish::default() }, Kernel::Idle);
+    let mut world = World::new(Desired { enabled: true, ..Desired::default() }, Kernel::Idle);
     world.calm_down();
-    assert_eq!(world.state.view().state, Shown::Running);
+    assert_eq!(world.state.view().state, State::Running);
     world
 }
 

@@ -19,7 +19,7 @@ fn quarantined() -> World {
     world
 }
 
-fn shown(world: &World) -> (Shown, Reason) {
+fn shown(world: &World) -> (State, Reason) {
     let view = world.state.view();
     (view.state, view.why.reason)
 }
@@ -27,13 +27,13 @@ fn shown(world: &World) -> (Shown, Reason) {
 #[test]
 fn six_ejections_in_a_row_are_enough_until_someone_asks() {
     let mut world = quarantined();
-    assert_eq!(shown(&world), (Shown::Fallback, Reason::Quarantined));
+    assert_eq!(shown(&world), (State::Fallback, Reason::Quarantined));
     let text = world.state.view().last_error;
     assert!(text.contains("Linux 6.18") && text.contains("The kernel ejected"), "{text}");
     assert_eq!(world.exits, [Reason::KernelError; 6]);
     let id = world.ask(Request::SetEnabled(true));
     world.calm_down();
-    assert_eq!((world.answer(id), shown(&world).0), (Some(&Ok(())), Shown::Running));
+    assert_eq!((world.answer(id), shown(&world).0), (Some(&Ok(())), State::Running));
     assert_eq!(world.quarantine, None);
     let end = &world.history[world.history.len() - 4..];
     assert_eq!(
@@ -47,11 +47,11 @@ fn a_quarantine_survives_restarts_but_not_another_kernel() {
     let mut world = quarantined();
     world.apply(Op::Restart);
     world.wait(SECOND * 600);
-    assert_eq!(shown(&world), (Shown::Fallback, Reason::Quarantined));
+    assert_eq!(shown(&world), (State::Fallback, Reason::Quarantined));
     assert!(world.state.view().last_error.contains("The kernel ejected"));
     world.apply(Op::NewKernel);
     world.calm_down();
-    assert_eq!(shown(&world).0, Shown::Running);
+    assert_eq!(shown(&world).0, State::Running);
     assert!(world.quarantine.is_none() && world.history.contains(&HistoryEvent::QuarantineLifted));
 }
 
@@ -61,7 +61,7 @@ fn another_version_ends_a_quarantine() {
     world.build.version.push('1');
     world.apply(Op::Restart);
     world.calm_down();
-    assert_eq!((shown(&world).0, world.quarantine.as_ref()), (Shown::Running, None));
+    assert_eq!((shown(&world).0, world.quarantine.as_ref()), (State::Running, None));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn settings_that_fail_are_taken_back() {
     assert!(view.last_error.contains("starvation_ms") && view.last_error.contains("ejected"), "{}", view.last_error);
     assert_eq!((view.settings, world.settings), (good, good));
     world.calm_down();
-    assert_eq!(shown(&world).0, Shown::Running);
+    assert_eq!(shown(&world).0, State::Running);
     assert!(world.history.contains(&HistoryEvent::Reverted));
 }
 
@@ -92,7 +92,7 @@ fn settings_that_cannot_even_be_loaded_are_taken_back() {
     world.apply(Op::EngineIsKilled);
     assert_eq!(world.settings, good);
     world.calm_down();
-    assert_eq!(shown(&world).0, Shown::Running);
+    assert_eq!(shown(&world).0, State::Running);
 }
 
 #[test]

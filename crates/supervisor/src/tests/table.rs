@@ -1,4 +1,4 @@
-//! The table of transitions in `docs/service.md` is what the core does.
+//! The table of transitions in `docs/service.md` is what the supervisor does.
 
 use scherzo_model::WIRE_VERSION;
 use scherzo_model::{ExitKind, FailKind};
@@ -11,13 +11,13 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/service.md")
 const BEGIN: &str = "<!-- The table begins; a test keeps it. -->\n";
 const END: &str = "<!-- The table ends. -->\n";
 
-type Step = (&'static str, fn(&State) -> Event);
+type Step = (&'static str, fn(&Supervisor) -> Event);
 
 fn request(request: Request) -> Event {
     Event::Request { id: RequestId(7), caller: Caller::default(), request }
 }
 
-fn engine(state: &State, event: EngineEvent) -> Event {
+fn engine(state: &Supervisor, event: EngineEvent) -> Event {
     Event::Engine { run: state.run, event }
 }
 
@@ -37,7 +37,7 @@ const EJECTED: Step = ("the engine reports an error", |state| {
 const KILLED: Step = ("the engine is killed", |state| engine(state, EngineEvent::Gone(Gone::Signal(9))));
 const ENDED: Step = ("the engine has ended", |state| engine(state, EngineEvent::Gone(Gone::Code(0))));
 
-/// Everything that moves the core from one phase to another, in the order of the table.
+/// Everything that moves the supervisor from one phase to another, in the order of the table.
 const EVENTS: &[Step] = &[
     TURN_ON,
     TURN_OFF,
@@ -83,9 +83,9 @@ const PHASES: &[(&str, &[Step])] = &[
     ("waiting", &[TURN_ON, HELLO, HAS_LOADED, OURS_RUNS, EJECTED, ENDED, NOTHING_RUNS]),
 ];
 
-fn at_rest() -> State {
+fn at_rest() -> Supervisor {
     let start = Start {
-        wish: Wish::default(),
+        desired: Desired::default(),
         settings: Settings::default(),
         kernel: Kernel::Idle,
         unfit: None,
@@ -94,10 +94,10 @@ fn at_rest() -> State {
         build: Build::default(),
         quarantine: None,
     };
-    State::new(start).0
+    Supervisor::new(start).0
 }
 
-fn reached(steps: &[Step]) -> State {
+fn reached(steps: &[Step]) -> Supervisor {
     let mut state = at_rest();
     for (_, event) in steps {
         let event = event(&state);
@@ -106,9 +106,9 @@ fn reached(steps: &[Step]) -> State {
     state
 }
 
-fn name_of(state: &State) -> &'static str {
+fn name_of(state: &Supervisor) -> &'static str {
     match &state.phase {
-        Phase::Idle if state.wish.enabled => "waiting",
+        Phase::Idle if state.desired.enabled => "waiting",
         Phase::Idle => "off",
         Phase::Loading { stage: Stage::Starting, .. } => "starting",
         Phase::Loading { stage: Stage::Sent(_), .. } => "loading",
@@ -156,7 +156,7 @@ fn cell(steps: &[Step], (name, event): &Step) -> String {
 }
 
 /// When the phase itself ends by time, later than any look at the kernel.
-fn last_deadline(state: &State) -> Time {
+fn last_deadline(state: &Supervisor) -> Time {
     match &state.phase {
         Phase::Loading { deadline, .. } | Phase::Draining { deadline: Some(deadline), .. } => *deadline,
         _ => state.next_wakeup().unwrap_or(SECOND),

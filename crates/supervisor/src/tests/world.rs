@@ -1,4 +1,4 @@
-//! A small model of engine, kernel and clients around the core.
+//! A small model of engine, kernel and clients around the supervisor.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub(super) struct Process {
     pub(super) to_do: VecDeque<EngineCommand>,
 }
 
-/// Everything around the core.
+/// Everything around the supervisor.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub(super) struct World {
-    pub(super) state: State,
+    pub(super) state: Supervisor,
     pub(super) now: Time,
     pub(super) process: Option<Process>,
     pub(super) kernel: Kernel,
@@ -38,7 +38,7 @@ pub(super) struct World {
     pub(super) answers: Vec<(RequestId, Result<(), Refusal>)>,
     pub(super) nr_requests: u64,
     pub(super) shown: Option<Published>,
-    pub(super) stored: Wish,
+    pub(super) stored: Desired,
     pub(super) settings: Settings,
     pub(super) build: Build,
     pub(super) quarantine: Option<Quarantine>,
@@ -57,29 +57,29 @@ pub(super) struct World {
     pub(super) ended: bool,
 }
 
-fn first_start(wish: Wish, kernel: Kernel, boot: Boot) -> Start {
+fn first_start(desired: Desired, kernel: Kernel, boot: Boot) -> Start {
     let build = Build { kernel: "6.18".into(), version: "1".into() };
-    Start { wish, settings: Settings::default(), kernel, unfit: None, noted: false, boot, build, quarantine: None }
+    Start { desired, settings: Settings::default(), kernel, unfit: None, noted: false, boot, build, quarantine: None }
 }
 
 impl World {
-    pub(super) fn new(wish: Wish, kernel: Kernel) -> Self {
-        Self::boot(wish, kernel, Boot::default())
+    pub(super) fn new(desired: Desired, kernel: Kernel) -> Self {
+        Self::boot(desired, kernel, Boot::default())
     }
 
     /// A kernel that can load nothing, which is known from the start.
-    pub(super) fn unfit(wish: Wish, kernel: Kernel) -> Self {
+    pub(super) fn unfit(desired: Desired, kernel: Kernel) -> Self {
         let unfit = Some(Fault::with_text(Reason::MalformedBtf, "f"));
-        Self::start(Start { unfit, ..first_start(wish, kernel, Boot::default()) })
+        Self::start(Start { unfit, ..first_start(desired, kernel, Boot::default()) })
     }
 
-    pub(super) fn boot(wish: Wish, kernel: Kernel, boot: Boot) -> Self {
-        Self::start(first_start(wish, kernel, boot))
+    pub(super) fn boot(desired: Desired, kernel: Kernel, boot: Boot) -> Self {
+        Self::start(first_start(desired, kernel, boot))
     }
 
     fn start(start: Start) -> Self {
-        let Start { wish, settings, kernel, noted, build, quarantine, .. } = start.clone();
-        let (state, actions) = State::new(start);
+        let Start { desired, settings, kernel, noted, build, quarantine, .. } = start.clone();
+        let (state, actions) = Supervisor::new(start);
         let mut world = Self {
             state,
             now: Time::ZERO,
@@ -92,7 +92,7 @@ impl World {
             answers: Vec::new(),
             nr_requests: 0,
             shown: None,
-            stored: wish,
+            stored: desired,
             settings,
             build,
             quarantine,
@@ -210,7 +210,7 @@ impl World {
         self.bury(Gone::Code(0));
         let history = std::mem::take(&mut self.history);
         *self = Self::start(Start {
-            wish: self.stored,
+            desired: self.stored,
             settings: self.settings,
             kernel: self.kernel.clone(),
             unfit: None,
@@ -296,7 +296,7 @@ impl World {
         Some(Event::Engine { run: process.run, event: EngineEvent::Gone(how) })
     }
 
-    /// Lets time pass, waking the core whenever it wants.
+    /// Lets time pass, waking the supervisor whenever it wants.
     pub(super) fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(at) = self.state.next_wakeup().filter(|at| *at <= end) {
@@ -352,7 +352,7 @@ impl World {
                 assert_eq!(self.boot_watch, BootWatch::On, "an unclean boot would not be noticed");
                 assert!(self.process.is_none(), "two engines");
                 assert!(self.noted, "nothing noted");
-                assert!(self.state.wish.enabled, "not wanted");
+                assert!(self.state.desired.enabled, "not wanted");
                 self.process = Some(Process { run, greeted: false, loaded: false, to_do: VecDeque::new() });
             }
             EngineCommand::Switch { seq, .. } => {
@@ -384,7 +384,7 @@ impl World {
             FileAction::ForbidCompaction => self.compaction = false,
             FileAction::RevertSettings(settings) => self.settings = settings,
             FileAction::KeepQuarantine(quarantine) => self.quarantine = quarantine,
-            FileAction::Persist(wish) => self.stored = wish,
+            FileAction::Persist(desired) => self.stored = desired,
         }
     }
 
