@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use scherzo_api::types::RequestedMode;
+use scherzo_api::types::{Mode, RequestedMode};
 use scherzo_model::settings::{self, SettingFacts};
 
 use crate::times;
@@ -271,13 +271,27 @@ impl TypedValueParser for ModeName {
     type Value = String;
 
     fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, argument, value)
+        StringValueParser::new().parse_ref(command, argument, value).map(canonical)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let offered = RequestedMode::ALL.into_iter().filter(|mode| self.or_auto || *mode != RequestedMode::Auto);
         Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
     }
+}
+
+/// What scxctl calls modes, and the mode here that is nearest; docs/scxctl.md explains.
+pub(crate) const ALIASES: [(&str, Mode); 4] = [
+    ("gaming", Mode::Interactive),
+    ("lowlatency", Mode::Interactive),
+    ("powersave", Mode::LowPower),
+    ("server", Mode::Fifo),
+];
+
+/// The name by which the service knows a mode.
+fn canonical(name: String) -> String {
+    let alias = ALIASES.into_iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, mode)| mode.name().to_owned())
 }
 
 /// Accepts any text and offers the known keys for completion: a newer service may have more settings.
@@ -380,12 +394,30 @@ mod documented {
         assert!(nr_checked >= 20, "only {nr_checked} commands were found");
     }
 
+    #[test]
+    fn modes_of_scxctl_are_understood_and_documented() {
+        let page = include_str!("../../../docs/scxctl.md");
+        for (alias, mode) in ALIASES {
+            for arguments in [&["scherzoctl", "mode", alias][..], &["scherzoctl", "hold", "-r", "why", "-m", alias]] {
+                let understood = match Options::try_parse_from(arguments).unwrap().command {
+                    Command::Mode { mode } => mode,
+                    Command::Hold(hold) => Some(hold.mode),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(understood.as_deref(), Some(mode.name()), "{alias}");
+            }
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{alias}` |"))).unwrap();
+            assert!(row.contains(&format!("`{}`", mode.name())), "{row}");
+        }
+    }
+
     /// In examples that are set off, every word after the program is checked: the first is a command.
     #[test]
     fn examples_name_a_command_first() {
         let program = Options::command();
         let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        for page in ["README.md", "docs/modes.md", "docs/configuration.md", "docs/troubleshooting.md"] {
+        for page in ["README.md", "docs/modes.md", "docs/configuration.md", "docs/troubleshooting.md", "docs/scxctl.md"]
+        {
             let text = fs::read_to_string(top.join(page)).unwrap();
             for example in text.lines().filter_map(|line| line.strip_prefix("    scherzoctl ")) {
                 let first = example.split_whitespace().find(|word| !word.starts_with("--")).unwrap_or_default();
