@@ -23,13 +23,14 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedVariant, Variant};
 
-use crate::authorize::{Authorizer, sender_uid};
+use crate::authorize::Authorizer;
+use crate::callers::{Admitted, Callers, Cost};
 use crate::config::Change;
-use crate::diagnose;
+use crate::diagnose::{self, Diagnosis};
 use crate::input::{Answer, HistoryEntry, Input};
 use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
-use scherzo_supervisor::{Caller, Hold, HoldRequest, Published, Refusal, Request};
+use scherzo_supervisor::{Hold, HoldRequest, Published, Refusal, Request};
 
 /// The value of `Engine`: tasks are scheduled by a user-space engine.
 const ENGINE: &str = "user";
@@ -42,8 +43,10 @@ pub struct Service {
     pub published: watch::Receiver<Published>,
     /// Where the host's files are.
     pub root: Root,
-    /// Held while the host is looked at, which is done once at a time.
-    pub looking: tokio::sync::Mutex<()>,
+    /// What was found when the host was last looked at, which is done once at a time.
+    pub diagnosis: tokio::sync::Mutex<Option<Diagnosis>>,
+    /// Who calls.
+    pub callers: Callers,
     /// Who may do what.
     pub authorizer: Arc<dyn Authorizer>,
 }
@@ -51,22 +54,40 @@ pub struct Service {
 impl Service {
     /// Has settings changed, if the caller may do that.
     async fn change_settings(&self, changes: Vec<Change>, call: &Header<'_>, bus: &Connection) -> Result<(), Error> {
+        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
         self.authorizer.check(bus, call, right_to_change(&changes)).await?;
-        let caller = caller(bus, call).await?;
-        let (reply, answer) = oneshot::channel();
+        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
         self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 
-    async fn history(&self, caller: Caller, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
-        match self.ask(caller, Request::GetHistory(nr_entries)).await? {
+    async fn history(&self, admitted: &Admitted, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
+        match self.ask(admitted, Request::GetHistory(nr_entries)).await? {
             Answer::History(entries) => Ok(entries),
             _ => Ok(Vec::new()),
         }
     }
 
-    async fn ask(&self, caller: Caller, request: Request) -> Result<Answer, Error> {
-        let (reply, answer) = oneshot::channel();
+    /// Has a call answered that anybody may make.
+    async fn ask_freely(&self, bus: &Connection, call: &Header<'_>, request: Request) -> Result<Answer, Error> {
+        self.ask(&self.callers.admit(bus, call, Cost::Simple).await?, request).await
+    }
+
+    /// Has a call answered if polkit allows it.
+    async fn ask_with(
+        &self,
+        bus: &Connection,
+        call: &Header<'_>,
+        action: &str,
+        request: Request,
+    ) -> Result<Answer, Error> {
+        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        self.authorizer.check(bus, call, action).await?;
+        self.ask(&admitted, request).await
+    }
+
+    async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {
+        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
         self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
@@ -74,17 +95,6 @@ impl Service {
     fn published<T>(&self, read: impl Fn(&Published) -> T) -> T {
         read(&self.published.borrow())
     }
-}
-
-/// The sender's name; where its user does not matter, the bus is not asked for it.
-fn nameless(call: &Header<'_>) -> Result<Caller, Error> {
-    let name = call.sender().ok_or_else(|| Error::AccessDenied("The message names no sender.".into()))?;
-    Ok(Caller { name: name.to_string(), uid: None })
-}
-
-/// The sender's name and user.
-async fn caller(bus: &Connection, call: &Header<'_>) -> Result<Caller, Error> {
-    Ok(Caller { uid: sender_uid(bus, call).await, ..nameless(call)? })
 }
 
 fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
@@ -139,8 +149,7 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        self.authorizer.check(bus, &call, ACTION_SET_ENABLED).await?;
-        self.ask(caller(bus, &call).await?, Request::SetEnabled(enabled)).await.map(drop)
+        self.ask_with(bus, &call, ACTION_SET_ENABLED, Request::SetEnabled(enabled)).await.map(drop)
     }
 
     async fn set_mode(
@@ -150,8 +159,7 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         let mode = parse_mode(mode)?;
-        self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
-        self.ask(caller(bus, &call).await?, Request::SetMode(mode)).await.map(drop)
+        self.ask_with(bus, &call, ACTION_SET_MODE, Request::SetMode(mode)).await.map(drop)
     }
 
     async fn set_preemption(
@@ -160,8 +168,7 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
-        self.ask(caller(bus, &call).await?, Request::SetPreemption(preemption)).await.map(drop)
+        self.ask_with(bus, &call, ACTION_SET_MODE, Request::SetPreemption(preemption)).await.map(drop)
     }
 
     #[zbus(out_args("cookie"))]
@@ -178,8 +185,7 @@ impl Service {
         };
         let wanted = HoldRequest { mode, reason, application };
         wanted.check().map_err(error_of)?;
-        self.authorizer.check(bus, &call, ACTION_HOLD_MODE).await?;
-        match self.ask(caller(bus, &call).await?, Request::HoldMode(wanted)).await? {
+        match self.ask_with(bus, &call, ACTION_HOLD_MODE, Request::HoldMode(wanted)).await? {
             Answer::Hold(cookie) => Ok(cookie),
             _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),
         }
@@ -191,25 +197,33 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        let caller = nameless(&call)?;
-        let own = |hold: &Hold| hold.cookie == cookie && hold.holder.name == caller.name;
+        let admitted = self.callers.admit(bus, &call, Cost::Simple).await?;
+        let own = |hold: &Hold| hold.cookie == cookie && hold.holder.name == admitted.caller.name;
         if !self.published(|now| now.holds.iter().any(own)) {
             self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
         }
-        self.ask(caller, Request::ReleaseMode(cookie)).await.map(drop)
+        self.ask(&admitted, Request::ReleaseMode(cookie)).await.map(drop)
     }
 
     #[zbus(out_args("stats"))]
-    async fn get_stats(&self, #[zbus(header)] call: Header<'_>) -> Result<HashMap<String, OwnedVariant>, Error> {
-        match self.ask(nameless(&call)?, Request::GetStats).await? {
+    async fn get_stats(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<HashMap<String, OwnedVariant>, Error> {
+        match self.ask_freely(bus, &call, Request::GetStats).await? {
             Answer::Stats(stats) => Ok(stats.to_wire()),
             _ => Ok(HashMap::new()),
         }
     }
 
     #[zbus(out_args("histograms"))]
-    async fn get_wait_histogram(&self, #[zbus(header)] call: Header<'_>) -> Result<HashMap<String, Vec<u64>>, Error> {
-        match self.ask(nameless(&call)?, Request::GetWaitHistogram).await? {
+    async fn get_wait_histogram(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<HashMap<String, Vec<u64>>, Error> {
+        match self.ask_freely(bus, &call, Request::GetWaitHistogram).await? {
             Answer::Histograms(histograms) => Ok(histograms),
             _ => Ok(HashMap::new()),
         }
@@ -242,9 +256,9 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<Vec<HistoryEntry>, Error> {
-        let caller = caller(bus, &call).await?;
-        let viewer = Viewer::User(caller.uid);
-        Ok(show_history(self.history(caller, nr_entries).await?, viewer))
+        let admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+        let viewer = Viewer::User(admitted.caller.uid);
+        Ok(show_history(self.history(&admitted, nr_entries).await?, viewer))
     }
 
     #[zbus(out_args("holds", "entries"))]
@@ -253,27 +267,46 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(Vec<HashMap<String, OwnedVariant>>, Vec<HistoryEntry>), Error> {
+        let admitted = self.callers.admit(bus, &call, Cost::Long).await?;
         self.authorizer.check(bus, &call, ACTION_INSPECT_HOLDS).await?;
         let holds = self.published(|now| now.holds.clone());
         let holds = holds.iter().map(|hold| show_hold(hold, Viewer::Administrator)).collect();
-        let mut entries = self.history(nameless(&call)?, 0).await?;
+        let mut entries = self.history(&admitted, 0).await?;
         entries.retain(|(_, _, details)| is_of_hold(details));
         Ok((holds, entries))
     }
 
     #[zbus(out_args("findings"))]
-    async fn diagnose(&self) -> Result<Vec<diagnose::Wire>, Error> {
-        let _alone = self.looking.lock().await;
-        let (root, now) = (self.root.clone(), self.published(Published::clone));
-        tokio::task::spawn_blocking(move || diagnose::diagnose(&root, &now)).await.map_err(|_| stopping())
+    async fn diagnose(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<Vec<diagnose::Wire>, Error> {
+        let _admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+        let mut last = self.diagnosis.lock().await;
+        let now = self.published(Published::clone);
+        if let Some(recent) = last.as_ref().filter(|last| last.is_recent(&now)) {
+            return Ok(recent.findings().to_vec());
+        }
+        let root = self.root.clone();
+        let looked = tokio::task::spawn_blocking(move || Diagnosis::make(&root, now)).await.map_err(|_| stopping())?;
+        Ok(last.insert(looked).findings().to_vec())
     }
 
-    async fn subscribe(&self, #[zbus(header)] call: Header<'_>) -> Result<(), Error> {
-        self.ask(nameless(&call)?, Request::Subscribe).await.map(drop)
+    async fn subscribe(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        self.ask_freely(bus, &call, Request::Subscribe).await.map(drop)
     }
 
-    async fn unsubscribe(&self, #[zbus(header)] call: Header<'_>) -> Result<(), Error> {
-        self.ask(nameless(&call)?, Request::Unsubscribe).await.map(drop)
+    async fn unsubscribe(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        self.ask_freely(bus, &call, Request::Unsubscribe).await.map(drop)
     }
 
     /// Statistics, for subscribers only.
@@ -360,7 +393,7 @@ impl Service {
     ) -> Vec<HashMap<String, OwnedVariant>> {
         let holds = self.published(|now| now.holds.clone());
         let asking = match call {
-            Some(call) if !holds.is_empty() => sender_uid(bus, &call).await,
+            Some(call) if !holds.is_empty() => self.callers.uid(bus, &call).await,
             _ => None,
         };
         holds.iter().map(|hold| show_hold(hold, Viewer::User(asking))).collect()

@@ -17,6 +17,8 @@ use zbus::fdo::RequestNameFlags;
 
 use crate::authorize::Polkit;
 use crate::bus::Service;
+use crate::bus_thread;
+use crate::callers::Callers;
 use crate::engine::Engine;
 use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{self, Simulated, Tree};
@@ -30,8 +32,6 @@ use crate::rcu;
 use crate::session;
 use crate::shell::{Parts, Shell};
 
-/// Threads that read files; the unit's `TasksMax=` has room for them.
-const MAX_BLOCKING_THREADS: usize = 4;
 /// Exit code for "another instance runs".
 const EXIT_NAME_TAKEN: u8 = 3;
 
@@ -67,11 +67,7 @@ pub struct Options {
 #[must_use]
 pub fn main(options: &Options) -> ExitCode {
     log::start(options.verbose);
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(MAX_BLOCKING_THREADS)
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             error!("cannot start: {error}");
@@ -90,7 +86,7 @@ pub fn main(options: &Options) -> ExitCode {
 
 async fn serve_really() -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
-    let bus = Builder::system().build().await.context("cannot reach the system bus; is dbus running?")?;
+    let bus = bus_thread::connect(Builder::system()).await.context("cannot reach the system bus; is dbus running?")?;
     follow_uevents(inputs.clone());
     let path = installed_path().context("cannot find out where this program is installed")?;
     let engine = Real::new(path, inputs.clone());
@@ -103,7 +99,7 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
         Some(address) => Builder::address(address.as_str()),
         None => Builder::session(),
     };
-    let bus = builder.build().await.context("cannot reach the bus; give its address with --address")?;
+    let bus = bus_thread::connect(builder).await.context("cannot reach the bus; give its address with --address")?;
     let scratch = tempfile::tempdir().context("cannot make a directory for the simulated kernel")?;
     let (root, tree) = match &options.simulate_root {
         Some(directory) => (Root::new(directory), Tree::at(Root::new(directory))),
@@ -125,8 +121,15 @@ pub async fn serve<E: Engine>(
 ) -> anyhow::Result<ExitCode> {
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = Shell::new(parts)?;
-    let looking = tokio::sync::Mutex::new(());
-    let service = Service { inputs: inputs.clone(), published, root, looking, authorizer: Arc::new(authorizer) };
+    let (requests, calls) = mpsc::channel(NR_INPUTS);
+    let service = Service {
+        inputs: requests,
+        published,
+        root,
+        diagnosis: tokio::sync::Mutex::default(),
+        callers: Callers::default(),
+        authorizer: Arc::new(authorizer),
+    };
     let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     bus.object_server().at(OBJECT_PATH, service).await?;
     bus.object_server().at(log_control::PATH, log_control).await?;
@@ -144,7 +147,7 @@ pub async fn serve<E: Engine>(
     let mut followers = power::follow(&bus, &inputs);
     followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));
-    shell.run(inbox).await.context("cannot make a timer")?;
+    shell.run(inbox, calls).await.context("cannot make a timer")?;
     // Whoever uses the bus still would keep it open.
     followers.shutdown().await;
     let lost = bus.is_closed();

@@ -1,6 +1,7 @@
 //! What `Diagnose` answers: the host's findings and those that only the service can make.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use scherzo_api::catalogue::{self, gettext_noop};
 use scherzo_api::details::Details;
@@ -13,6 +14,38 @@ use scherzo_supervisor::Published;
 
 /// A finding as it crosses the bus.
 pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);
+
+/// What was found at one moment.
+#[derive(Debug)]
+pub struct Diagnosis {
+    findings: Vec<Wire>,
+    /// What was published then.
+    published: Published,
+    made_at: Instant,
+}
+
+impl Diagnosis {
+    /// However often it is asked for, the host is not looked at more often.
+    const LASTS: Duration = Duration::from_secs(1);
+
+    /// Looks at everything, as [`diagnose`] does.
+    #[must_use]
+    pub fn make(root: &Root, published: Published) -> Self {
+        Self { findings: diagnose(root, &published), published, made_at: Instant::now() }
+    }
+
+    /// Whether looking again would hardly find anything else.
+    #[must_use]
+    pub fn is_recent(&self, published: &Published) -> bool {
+        self.made_at.elapsed() < Self::LASTS && self.published == *published
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn findings(&self) -> &[Wire] {
+        &self.findings
+    }
+}
 
 /// Looks at everything. It reads files of several megabytes, so it is not for the thread of the loop.
 #[must_use]

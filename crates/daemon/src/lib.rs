@@ -5,6 +5,7 @@
 //! - [`shell`]: the loop between the two, the only place that owns its state;
 //! - [`input`]: what reaches it, and what it answers;
 //! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
+//! - `bus_thread` and [`callers`]: nobody who calls keeps the service from its work;
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
@@ -21,6 +22,8 @@
 mod alarm;
 pub mod authorize;
 pub mod bus;
+mod bus_thread;
+pub mod callers;
 pub mod cli;
 pub mod config;
 pub mod diagnose;

@@ -3,6 +3,7 @@
 
 mod clients;
 mod files;
+mod outbox;
 mod statistics;
 
 use std::collections::VecDeque;
@@ -77,35 +78,45 @@ impl<E: Engine> Shell<E> {
     }
 
     /// Runs until the service is to end and nothing is loaded any more. Fails if time cannot be told.
-    pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) -> std::io::Result<()> {
+    ///
+    /// `inbox` has what engine, kernel and other daemons do; it comes before the `calls` of clients.
+    pub async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Input>,
+        mut calls: mpsc::Receiver<Input>,
+    ) -> std::io::Result<()> {
         let mut alarm = Alarm::new()?;
         log_state(&self.supervisor.view());
         self.files.note_boot();
         let first = std::mem::take(&mut self.first);
-        self.carry_out(first).await;
+        self.carry_out(first);
         while !self.leaving {
             let wakeup = self.supervisor.next_wakeup().map(|at| self.started + at);
             let input = tokio::select! {
+                biased;
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
                 rung = alarm.ring_at(wakeup) => {
                     rung?;
-                    self.happen(Event::Tick).await;
+                    self.happen(Event::Tick);
                     continue;
                 }
+                Some(call) = calls.recv(), if self.clients.have_room() => call,
             };
-            self.take(input).await;
+            self.take(input);
         }
-        self.clients.unwatch_all().await;
+        self.clients.leave().await;
         Ok(())
     }
 
-    async fn take(&mut self, input: Input) {
+    fn take(&mut self, input: Input) {
         match input {
             Input::Request { caller, request, reply } => {
                 let id = self.clients.expect(reply);
                 // Decide on what the kernel says now, not on what it last said.
-                self.read_kernel().await;
-                self.happen(Event::Request { id, caller, request }).await;
+                if !request.only_reads() {
+                    self.read_kernel();
+                }
+                self.happen(Event::Request { id, caller, request });
             }
             Input::Engine { run, event, pages } => {
                 if let Some(pages) = pages {
@@ -114,19 +125,19 @@ impl<E: Engine> Shell<E> {
                 if matches!(event, EngineEvent::Exited { .. } | EngineEvent::HungUp | EngineEvent::Gone(_)) {
                     self.statistics.end();
                     // What is told of the end is what the kernel says now, not what it said before.
-                    self.read_kernel().await;
+                    self.read_kernel();
                 }
                 let has_loaded = event == EngineEvent::Loaded;
-                self.happen(Event::Engine { run, event }).await;
+                self.happen(Event::Engine { run, event });
                 if has_loaded {
                     self.prepare_standby();
                 }
             }
-            Input::KernelChanged => self.read_kernel().await,
+            Input::KernelChanged => self.read_kernel(),
             Input::Configure { caller, changes, reply } => {
                 let changed = self.files.change(&changes);
                 if changed.is_ok() {
-                    self.apply_settings(Some(caller)).await;
+                    self.apply_settings(Some(caller));
                 }
                 // A client that has left does not mind.
                 let _ = reply.send(changed);
@@ -134,20 +145,20 @@ impl<E: Engine> Shell<E> {
             Input::Reload => {
                 info!("reading the configuration again");
                 self.files.read_settings_again();
-                self.apply_settings(None).await;
+                self.apply_settings(None);
             }
-            Input::Session => self.happen(Event::Session).await,
-            Input::Power(event) => self.happen(Event::Power(event)).await,
+            Input::Session => self.happen(Event::Session),
+            Input::Power(event) => self.happen(Event::Power(event)),
             Input::PeerGone(peer) => {
                 self.clients.has_gone(&peer);
-                self.happen(Event::PeerGone(peer)).await;
+                self.happen(Event::PeerGone(peer));
             }
-            Input::Shutdown => self.happen(Event::Shutdown).await,
+            Input::Shutdown => self.happen(Event::Shutdown),
         }
     }
 
-    async fn apply_settings(&mut self, by: Option<Caller>) {
-        self.happen(Event::Settings { settings: self.files.settings(), by }).await;
+    fn apply_settings(&mut self, by: Option<Caller>) {
+        self.happen(Event::Settings { settings: self.files.settings(), by });
         if matches!(self.supervisor.view().state, State::Running | State::Degraded) {
             self.prepare_standby();
         }
@@ -164,9 +175,9 @@ impl<E: Engine> Shell<E> {
         self.files.settings().standby && self.supervisor.would_load_again()
     }
 
-    async fn read_kernel(&mut self) {
+    fn read_kernel(&mut self) {
         if let Some(kernel) = self.kernel() {
-            self.happen(Event::Kernel(kernel)).await;
+            self.happen(Event::Kernel(kernel));
         }
     }
 
@@ -174,34 +185,34 @@ impl<E: Engine> Shell<E> {
         kernel::read(&self.root).inspect_err(|error| warn!("{error}")).ok()
     }
 
-    async fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Event) {
         debug!("{event:?}");
         let actions = self.supervisor.step(self.started.elapsed(), event);
-        self.carry_out(actions).await;
+        self.carry_out(actions);
         if !self.wants_standby() {
             self.engine.drop_standby();
         }
     }
 
     /// Performs actions, and those that follow from what they find.
-    async fn carry_out(&mut self, actions: Vec<Action>) {
+    fn carry_out(&mut self, actions: Vec<Action>) {
         let mut queue = VecDeque::from(actions);
         while let Some(action) = queue.pop_front() {
-            if let Some(event) = self.perform(action).await {
+            if let Some(event) = self.perform(action) {
                 queue.extend(self.supervisor.step(self.started.elapsed(), event));
             }
         }
     }
 
-    async fn perform(&mut self, action: Action) -> Option<Event> {
+    fn perform(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Engine(command) => self.command_engine(command),
             Action::Files(action) => self.files.perform(action),
-            Action::Bus(action) => self.clients.perform(action).await,
+            Action::Bus(action) => self.clients.perform(action),
             Action::Reply { id, reply } => self.reply(id, reply),
             Action::SendStats(peers) => {
                 if let Some(stats) = self.statistics.read() {
-                    self.clients.send_stats(peers, &stats).await;
+                    self.clients.send_stats(peers, stats);
                 }
             }
             Action::ReadKernel => return self.kernel().map(Event::Kernel),

@@ -219,6 +219,17 @@ pub enum Request {
     GetHistory(u32),
 }
 
+impl Request {
+    /// Whether it changes nothing, so that the answer does not hang on what the kernel says this moment.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(
+            self,
+            Self::GetStats | Self::GetWaitHistogram | Self::GetHistory(_) | Self::Subscribe | Self::Unsubscribe
+        )
+    }
+}
+
 /// Everything that can happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

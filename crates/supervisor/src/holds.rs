@@ -7,6 +7,8 @@ use super::event::Caller;
 
 /// For one caller. A program needs one or two; more is a mistake.
 const MAX_HOLDS_PER_CALLER: usize = 64;
+/// For one user's programs together.
+const MAX_HOLDS_PER_USER: usize = 256;
 /// For everyone together.
 const MAX_HOLDS: usize = 1024;
 /// Longest reason and application id, in bytes.
@@ -58,9 +60,11 @@ impl Holds {
     pub(super) fn add(&mut self, holder: Caller, wanted: HoldRequest) -> Result<u32, Refusal> {
         wanted.check()?;
         let nr_own = self.list.iter().filter(|hold| hold.holder.name == holder.name).count();
-        if nr_own >= MAX_HOLDS_PER_CALLER || self.list.len() >= MAX_HOLDS {
+        let nr_of_user = self.list.iter().filter(|hold| hold.holder.uid == holder.uid).count();
+        if nr_own >= MAX_HOLDS_PER_CALLER || nr_of_user >= MAX_HOLDS_PER_USER || self.list.len() >= MAX_HOLDS {
             return Err(Refusal::LimitReached(format!(
-                "A program may have {MAX_HOLDS_PER_CALLER} holds, all programs together {MAX_HOLDS}. Release one first."
+                "A program may have {MAX_HOLDS_PER_CALLER} holds, a user's programs together {MAX_HOLDS_PER_USER}, all programs \
+                 {MAX_HOLDS}. Release one first."
             )));
         }
         let cookie = self.last_cookie.checked_add(1).ok_or_else(|| {
@@ -139,6 +143,16 @@ mod tests {
         }
         assert!(matches!(holds.add(caller(":1.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
         holds.add(caller(":1.2"), wanted(Mode::Fifo)).unwrap();
+    }
+
+    #[test]
+    fn one_user_cannot_take_them_all() {
+        let mut holds = Holds::default();
+        for number in 0..MAX_HOLDS_PER_USER {
+            holds.add(caller(&format!(":1.{number}")), wanted(Mode::Fifo)).unwrap();
+        }
+        assert!(matches!(holds.add(caller(":2.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
+        holds.add(Caller { name: ":2.2".into(), uid: Some(1001) }, wanted(Mode::Fifo)).unwrap();
     }
 
     #[test]

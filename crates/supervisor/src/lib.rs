@@ -45,7 +45,7 @@ pub use refusal::Refusal;
 pub use settings::Settings;
 pub use view::Published;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scherzo_catalogue::details::Details;
 use scherzo_catalogue::types::{HistoryEvent, Mode, Reason, RequestedMode};
@@ -107,7 +107,8 @@ pub struct Supervisor {
     last_error: String,
     waiters: Vec<Waiter>,
     refresh: Refresh,
-    subscribers: BTreeSet<String>,
+    /// Who is sent statistics, and their users.
+    subscribers: BTreeMap<String, Option<u32>>,
     /// Clients whose leaving matters.
     watched: BTreeSet<String>,
     /// Settings are noted and not restored yet.
@@ -148,7 +149,7 @@ impl Supervisor {
             last_error: String::new(),
             waiters: Vec::new(),
             refresh: Refresh::default(),
-            subscribers: BTreeSet::new(),
+            subscribers: BTreeMap::new(),
             watched: BTreeSet::new(),
             noted,
             leaving: Leaving::No,
@@ -328,7 +329,7 @@ impl Supervisor {
     /// Watches whoever would leave something behind, and nobody else.
     fn watch_peers(&mut self) {
         let holders = self.holds.list().iter().map(|hold| hold.holder.name.clone());
-        let needed: BTreeSet<String> = self.subscribers.iter().cloned().chain(holders).collect();
+        let needed: BTreeSet<String> = self.subscribers.keys().cloned().chain(holders).collect();
         let before = std::mem::replace(&mut self.watched, needed.clone());
         for peer in needed.difference(&before) {
             self.act(BusAction::Watch(peer.clone()));

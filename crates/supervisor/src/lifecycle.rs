@@ -111,7 +111,7 @@ impl Supervisor {
         self.act(Action::ReadHealth);
         if !self.subscribers.is_empty() {
             // The engine's own counters are those of its last refresh, at most one probe old.
-            self.act(Action::SendStats(self.subscribers.iter().cloned().collect()));
+            self.act(Action::SendStats(self.subscribers.keys().cloned().collect()));
             self.ask_to_refresh();
         }
     }

@@ -25,6 +25,9 @@ const MAX_WAITERS: usize = 256;
 /// Everybody may ask for statistics: that must not keep anybody from changing something.
 const MAX_STATISTICS_WAITERS: usize = 128;
 const MAX_SUBSCRIBERS: usize = 256;
+/// Of these at most so many for one user's programs together.
+const MAX_STATISTICS_WAITERS_PER_USER: usize = 32;
+const MAX_SUBSCRIBERS_PER_USER: usize = 32;
 
 /// A request without an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +45,8 @@ pub(super) enum Want {
     Stopped,
     /// A decision of this version or later is in effect.
     Decision(u64),
-    Statistics,
+    /// Statistics, for a program of this user.
+    Statistics(Option<u32>),
 }
 
 /// Bringing the engine's own counters up to date.
@@ -70,7 +74,7 @@ impl Supervisor {
         if self.leaving != Leaving::No {
             return Err(stopping());
         }
-        self.check_waiters(&request)?;
+        self.check_waiters(&request, caller.uid)?;
         match request {
             Request::SetEnabled(true) => self.enable(id, &caller)?,
             Request::SetEnabled(false) => self.disable(id, &caller),
@@ -78,7 +82,7 @@ impl Supervisor {
             Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
             Request::GetStats => {
                 self.loaded()?;
-                self.wait(id, Want::Statistics, REFRESH_LIMIT);
+                self.wait(id, Want::Statistics(caller.uid), REFRESH_LIMIT);
                 self.act(Action::ReadHealth);
                 self.ask_to_refresh();
             }
@@ -87,12 +91,8 @@ impl Supervisor {
                 self.reply(id, Reply::Histograms);
             }
             Request::Subscribe => {
-                if self.subscribers.len() >= MAX_SUBSCRIBERS && !self.subscribers.contains(&caller.name) {
-                    return Err(Refusal::LimitReached(
-                        gettext_noop("Too many programs subscribe to statistics. Close one.").into(),
-                    ));
-                }
-                self.subscribers.insert(caller.name);
+                self.check_subscribers(&caller)?;
+                self.subscribers.insert(caller.name, caller.uid);
                 if let Phase::Loaded(loaded) = &mut self.phase {
                     loaded.probe_at = loaded.probe_at.min(self.now + PROBE_FOR_SUBSCRIBERS);
                 }
@@ -109,10 +109,25 @@ impl Supervisor {
         Ok(())
     }
 
-    fn check_waiters(&self, request: &Request) -> Result<(), Refusal> {
-        let nr_statistics = || self.waiters.iter().filter(|waiter| waiter.want == Want::Statistics).count();
+    fn check_subscribers(&self, caller: &Caller) -> Result<(), Refusal> {
+        let nr_of_user = self.subscribers.values().filter(|uid| **uid == caller.uid).count();
+        let full = self.subscribers.len() >= MAX_SUBSCRIBERS || nr_of_user >= MAX_SUBSCRIBERS_PER_USER;
+        if full && !self.subscribers.contains_key(&caller.name) {
+            return Err(Refusal::LimitReached(
+                gettext_noop("Too many programs subscribe to statistics. Close one.").into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_waiters(&self, request: &Request, uid: Option<u32>) -> Result<(), Refusal> {
+        let for_statistics = || self.waiters.iter().filter(|waiter| matches!(waiter.want, Want::Statistics(_)));
         let full = match request {
-            Request::GetStats => nr_statistics() >= MAX_STATISTICS_WAITERS,
+            Request::GetStats => {
+                for_statistics().count() >= MAX_STATISTICS_WAITERS
+                    || for_statistics().filter(|waiter| waiter.want == Want::Statistics(uid)).count()
+                        >= MAX_STATISTICS_WAITERS_PER_USER
+            }
             _ => self.waiters.len() >= MAX_WAITERS,
         };
         if full {
@@ -271,9 +286,9 @@ impl Supervisor {
             (Want::Decision(_), _) if late => Verdict::Answer(Err(Refusal::Busy(
                 gettext_noop("The engine does not answer. It switches to your choice when it is back.").into(),
             ))),
-            (Want::Statistics, Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
-            (Want::Statistics, Phase::Loaded(_)) => Verdict::Wait,
-            (Want::Statistics, _) => Verdict::Answer(Err(not_running())),
+            (Want::Statistics(_), Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
+            (Want::Statistics(_), Phase::Loaded(_)) => Verdict::Wait,
+            (Want::Statistics(_), _) => Verdict::Answer(Err(not_running())),
             _ if late => Verdict::Answer(Err(too_late())),
             _ => Verdict::Wait,
         }

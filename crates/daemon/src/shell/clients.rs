@@ -2,22 +2,21 @@
 
 use std::collections::HashMap;
 
-use scherzo_api::names::OBJECT_PATH;
 use scherzo_api::stats::Stats;
-use scherzo_api::{Error, catalogue, details};
+use scherzo_api::{Error, catalogue};
 use scherzo_supervisor::{BusAction, Fault, Published, RequestId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 use zbus::Connection;
-use zbus::names::BusName;
-use zbus::object_server::SignalEmitter;
 
-use crate::bus::{self, Service};
+use super::outbox::{Outbox, Outgoing};
+use crate::bus;
 use crate::input::{Answer, Input};
 
 pub(super) struct Clients {
     bus: Connection,
+    outbox: Outbox,
     inputs: mpsc::Sender<Input>,
     published: watch::Sender<Published>,
     hold_profile: watch::Sender<bool>,
@@ -29,6 +28,7 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(bus: Connection, inputs: mpsc::Sender<Input>, view: Published) -> Self {
         Self {
+            outbox: Outbox::new(bus.clone()),
             bus,
             inputs,
             published: watch::Sender::new(view),
@@ -62,16 +62,15 @@ impl Clients {
             info!("refused: {error}");
         }
         if let Some(reply) = self.replies.remove(&id) {
-            // A client that has left does not mind.
-            let _ = reply.send(answer);
+            self.outbox.put(Outgoing::Answer { reply, answer });
         }
     }
 
-    pub(super) async fn perform(&mut self, action: BusAction) {
+    pub(super) fn perform(&mut self, action: BusAction) {
         match action {
-            BusAction::Publish(view) => self.publish(view).await,
-            BusAction::TellExit(fault) => self.tell_exit(&fault).await,
-            BusAction::TellReleased { holder, cookie } => self.tell_released(holder, cookie).await,
+            BusAction::Publish(view) => self.publish(&view),
+            BusAction::TellExit(fault) => self.tell_exit(fault),
+            BusAction::TellReleased { holder, cookie } => self.outbox.put(Outgoing::Released { holder, cookie }),
             BusAction::HoldProfile(hold) => drop(self.hold_profile.send_replace(hold)),
             BusAction::Watch(peer) => self.watch(peer),
             BusAction::Unwatch(peer) => {
@@ -82,39 +81,30 @@ impl Clients {
         }
     }
 
-    async fn publish(&mut self, view: Published) {
+    fn publish(&mut self, view: &Published) {
         let old = self.published.send_replace(view.clone());
-        let (changed, invalidated) = (bus::changes(&old, &view), bus::invalidations(&old, &view));
+        let (changed, invalidated) = (bus::changes(&old, view), bus::invalidations(&old, view));
         if changed.is_empty() && invalidated.is_empty() {
             return;
         }
         if (old.state, old.choice, &old.why) != (view.state, view.choice, &view.why) {
-            log_state(&view);
+            log_state(view);
         }
-        report(bus::emit_changes(&self.bus, &changed, &invalidated).await);
+        self.outbox.put(Outgoing::Changes(changed, invalidated));
     }
 
-    async fn tell_exit(&self, fault: &Fault) {
+    fn tell_exit(&self, fault: Fault) {
         warn!("the engine ended: {}", fault.text());
-        report(Service::engine_exited(&self.emitter(), fault.reason.name(), details::to_wire(&fault.details)).await);
+        self.outbox.put(Outgoing::Exit(fault));
     }
 
-    async fn tell_released(&self, holder: String, cookie: u32) {
-        if let Ok(name) = BusName::try_from(holder) {
-            report(Service::hold_released(&self.emitter().set_destination(name), cookie).await);
-        }
+    pub(super) fn send_stats(&self, peers: Vec<String>, stats: Stats) {
+        self.outbox.put(Outgoing::Stats { peers, stats: Box::new(stats) });
     }
 
-    pub(super) async fn send_stats(&self, peers: Vec<String>, stats: &Stats) {
-        for peer in peers {
-            if let Ok(name) = BusName::try_from(peer) {
-                report(Service::stats_updated(&self.emitter().set_destination(name), stats.to_wire()).await);
-            }
-        }
-    }
-
-    fn emitter(&self) -> SignalEmitter<'static> {
-        SignalEmitter::from_parts(self.bus.clone(), zbus::ObjectPath::from_static_str_unchecked(OBJECT_PATH))
+    /// Whether another call may be answered.
+    pub(super) fn have_room(&self) -> bool {
+        self.outbox.has_room()
     }
 
     fn watch(&mut self, peer: String) {
@@ -132,19 +122,13 @@ impl Clients {
         self.peers.remove(peer);
     }
 
-    /// Watches nobody any more: each watcher would keep the bus open for as long as its peer is there.
-    pub(super) async fn unwatch_all(&mut self) {
+    /// Has everything delivered, and watches nobody any more: each watcher would keep the bus open for as long as its peer is there.
+    pub(super) async fn leave(&mut self) {
+        self.outbox.empty().await;
         for (_, watcher) in self.peers.drain() {
             watcher.abort();
             let _ = watcher.await;
         }
-    }
-}
-
-/// A signal that cannot be sent has nobody left to receive it.
-fn report(sent: zbus::Result<()>) {
-    if let Err(error) = sent {
-        debug!("cannot emit a signal: {error}");
     }
 }
 

@@ -113,7 +113,9 @@ async fn every_method_of_0_1_0_answers_as_it_did() {
     assert!(["new", "interactive", "batch", "kernel"].iter().all(|class| histograms.contains_key(*class)));
     let changes = HashMap::from([("base_slice_us", Variant::from(4_000u32)), ("minimal_policy", true.into())]);
     client.ask("Configure", &(changes,), "").await;
-    client.wait_for_state("running").await;
+    // While the old scheduler is on its way out the state is still running.
+    let is_loaded = async || client.text("State").await == "running" && client.text("Reason").await == "default";
+    eventually("loaded anew", is_loaded).await;
     client.ask("GetHistory", &(0u32,), "a(tsa{sv})").await;
     client.ask("Diagnose", &(), "a(sssa{sv})").await;
     client.ask("GetStats", &(), "a{sv}").await;

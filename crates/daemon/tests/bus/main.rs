@@ -9,6 +9,7 @@ mod compatibility;
 mod config;
 mod contract;
 mod faults;
+mod floods;
 mod holds;
 mod log_control;
 mod noise;

@@ -129,16 +129,36 @@ fn statistics_of_a_silent_engine_come_all_the_same() {
 #[test]
 fn who_asks_for_statistics_only_takes_half_of_the_room() {
     let mut world = running();
-    for _ in 0..128 {
-        let id = world.ask(Request::GetStats);
-        assert_eq!(world.answer(id), None);
+    for user in 1..=4 {
+        for _ in 0..32 {
+            let id = world.ask_as(user, Request::GetStats);
+            assert_eq!(world.answer(id), None);
+        }
+        let id = world.ask_as(user, Request::GetStats);
+        assert!(matches!(world.answer(id), Some(Err(Refusal::LimitReached(_)))), "one user has a part of the room");
     }
-    let id = world.ask(Request::GetStats);
+    let id = world.ask_as(5, Request::GetStats);
     assert!(matches!(world.answer(id), Some(Err(Refusal::LimitReached(_)))), "{:?}", world.answer(id));
     let id = world.ask(Request::SetEnabled(false));
     assert_eq!(world.answer(id), None, "there is room for a choice");
     world.calm_down();
     assert_eq!(world.answer(id), Some(&Ok(())));
+}
+
+#[test]
+fn one_user_cannot_take_all_subscriptions() {
+    let mut world = running();
+    let mut subscribe = |name: u32, uid| {
+        let caller = Caller { name: format!(":1.{name}"), uid: Some(uid) };
+        let id = world.ask_by(caller, Request::Subscribe);
+        world.answer(id).cloned()
+    };
+    for name in 0..32 {
+        assert_eq!(subscribe(name, 1000), Some(Ok(())));
+    }
+    assert!(matches!(subscribe(32, 1000), Some(Err(Refusal::LimitReached(_)))));
+    assert_eq!(subscribe(31, 1000), Some(Ok(())), "subscribing twice is subscribing once");
+    assert_eq!(subscribe(33, 1001), Some(Ok(())), "others are not kept from it");
 }
 
 #[test]

@@ -233,7 +233,10 @@ impl World {
     }
 
     pub(super) fn ask_as(&mut self, peer: u8, request: Request) -> RequestId {
-        let caller = Caller { name: format!(":1.{peer}"), uid: Some(1000 + u32::from(peer)) };
+        self.ask_by(Caller { name: format!(":1.{peer}"), uid: Some(1000 + u32::from(peer)) }, request)
+    }
+
+    pub(super) fn ask_by(&mut self, caller: Caller, request: Request) -> RequestId {
         let id = RequestId(self.nr_requests);
         self.nr_requests += 1;
         self.unanswered.insert(id);
