@@ -1,6 +1,8 @@
 //! Whatever comes in from outside, millions of times: no panic, and what is refused changes nothing.
 //!
-//! Each case has a seed of its own, printed when it fails. `SCHERZO_FUZZ_CASES` says how many there are.
+//! Each case has a seed of its own, which follows from the first; the first is printed, and so is that of a case that fails.
+//! `SCHERZO_FUZZ_SEED` sets the first, `SCHERZO_FUZZ_CASES` says how many there are: a seed and one case repeat a failure
+//! that does not depend on cases before it; the printed first seed repeats all.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,15 +31,17 @@ struct Seeded(u64);
 impl Drop for Seeded {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the case's seed is {}", self.0);
+            eprintln!("the case's seed is {}: SCHERZO_FUZZ_SEED={0} SCHERZO_FUZZ_CASES=1 repeats it", self.0);
         }
     }
 }
 
 /// Runs cases on something that is made anew now and then.
 pub(crate) fn cases<T>(make: impl Fn() -> T, case: impl Fn(&mut T, &mut Rng)) {
-    let nr_cases = std::env::var("SCHERZO_FUZZ_CASES").map_or(FEW_CASES, |number| number.parse().unwrap());
-    let first = fastrand::u64(..);
+    let number = |name: &str| std::env::var(name).ok().map(|number| number.parse().unwrap());
+    let nr_cases = number("SCHERZO_FUZZ_CASES").unwrap_or(FEW_CASES);
+    let first = number("SCHERZO_FUZZ_SEED").unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("the first seed is {first}: SCHERZO_FUZZ_SEED={first} SCHERZO_FUZZ_CASES={nr_cases} repeats all");
     let mut subject = make();
     for number in 0..nr_cases {
         if number % CASES_PER_STATE == 0 {

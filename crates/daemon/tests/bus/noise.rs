@@ -58,15 +58,16 @@ async fn chosen(client: &Client) -> impl PartialEq + std::fmt::Debug + use<> {
 
 #[tokio::test]
 async fn refused_messages_change_nothing() {
-    let cases = std::env::var("SCHERZO_FUZZ_CASES").ok().map(|number| number.parse::<u64>().unwrap());
+    let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+    let nr_calls = number("SCHERZO_FUZZ_CASES").map_or(FEW_CALLS, |cases| cases.div_ceil(PER_CALL));
     let stage = Stage::new();
     let _daemon = stage.serve(&[]).await;
     let client = Client::new(&stage).await;
-    let seed = fastrand::u64(..);
-    eprintln!("the seed is {seed}");
+    let seed = number("SCHERZO_FUZZ_SEED").unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("the seed is {seed}: SCHERZO_FUZZ_SEED={seed} repeats this");
     let mut random = Rng::with_seed(seed);
     let (mut nr_refused, mut before) = (0, chosen(&client).await);
-    for _ in 0..cases.map_or(FEW_CALLS, |cases| cases / PER_CALL) {
+    for _ in 0..nr_calls {
         let member = MEMBERS[random.usize(..MEMBERS.len())];
         let call = |body| client.bus.call_method(Some(BUS_NAME), OBJECT_PATH, Some(INTERFACE), member, body);
         let refused = match body(&mut random) {
