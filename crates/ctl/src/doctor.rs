@@ -1,4 +1,5 @@
-//! `scherzoctl doctor`: what the service finds, or without a service what can be seen from here.
+//! `scherzoctl doctor`: what the service finds, or without a service what can be seen from here; and which of the other
+//! installed kernels could be started instead.
 
 use scherzo_api::{catalogue, details};
 use scherzo_host::{Finding, Root, Severity};
@@ -8,17 +9,19 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::client::Client;
 use crate::failure::{Failure, Kind};
+use crate::installed;
 use crate::output::{self, Output};
 use crate::patience;
 
 /// Stable name of the check, severity, sentence.
-type Line = (String, String, String);
+pub(crate) type Line = (String, String, String);
 
 pub(crate) async fn run(session: bool, output: &Output) -> Result<(), Failure> {
     let findings = match ask(session).await {
         Ok(findings) => findings,
         Err(problem) => look(&problem),
     };
+    let findings = [findings, installed::findings(&Root::default())].concat();
     if output.json {
         let document = |(id, severity, text): &Line| json!({"id": id, "severity": severity, "text": text});
         let findings: Vec<Value> = findings.iter().map(document).collect();

@@ -10,6 +10,8 @@ mod generate;
 mod held;
 mod history;
 mod hold;
+mod image;
+mod installed;
 mod monitor;
 mod openmetrics;
 mod output;

@@ -76,7 +76,8 @@ pub fn quote_names(names: &[String]) -> String {
     if others.is_empty() { quoted } else { format!("{quoted} (+{})", others.len()) }
 }
 
-fn check(source: impl Read + Seek) -> io::Result<Option<KernelTypes>> {
+/// What type information of another kernel tells, in the running machine's byte order; `None` if it is damaged.
+pub fn check(source: impl Read + Seek) -> io::Result<Option<KernelTypes>> {
     match describe(&mut BufReader::new(source)) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
         described => described,

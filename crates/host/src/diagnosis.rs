@@ -150,8 +150,7 @@ fn config(root: &Root) -> Option<Finding> {
             gettext_noop("The kernel's configuration file cannot be read, so it is not checked."),
         ));
     };
-    let is_on = |option: &str| text.lines().any(|line| line.strip_prefix(option) == Some("=y"));
-    let missing: Vec<_> = OPTIONS.into_iter().filter(|option| !is_on(option)).collect();
+    let missing = missing_options(&text);
     Some(if missing.is_empty() {
         Finding::new(ID, Severity::Good, gettext_noop("The kernel is configured for sched_ext and BPF."))
     } else {
@@ -159,6 +158,13 @@ fn config(root: &Root) -> Option<Finding> {
         Finding::new(ID, Severity::Error, gettext_noop("The kernel was built without {missing}. Start another one."))
             .with("missing", missing)
     })
+}
+
+/// What a kernel's configuration lacks for sched_ext.
+#[must_use]
+pub fn missing_options(config: &str) -> Vec<&'static str> {
+    let is_on = |option: &str| config.lines().any(|line| line.strip_prefix(option) == Some("=y"));
+    OPTIONS.into_iter().filter(|option| !is_on(option)).collect()
 }
 
 fn type_information(root: &Root) -> Finding {

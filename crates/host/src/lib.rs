@@ -16,8 +16,8 @@ mod stat;
 mod sysctl;
 mod topology;
 
-pub use btf::{KernelTypes, kernel_types, malformed_kfuncs, quote_names};
-pub use diagnosis::{Finding, Severity, diagnose, diagnose_self};
+pub use btf::{KernelTypes, check as check_types, kernel_types, malformed_kfuncs, quote_names};
+pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options};
 pub use error::Error;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};
