@@ -5,7 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders whose pages are read, and what is not ours in them.
-const FOLDERS: &[&str] = &["", "docs", "packaging", "packaging/arch", "packaging/debian", "packaging/fedora"];
+const FOLDERS: &[&str] = &[
+    "",
+    "docs",
+    "docs/decisions",
+    "docs/design",
+    "packaging",
+    "packaging/arch",
+    "packaging/debian",
+    "packaging/fedora",
+];
 /// What paths of the checkout begin with.
 const TOP: &[&str] = &["crates/", "data/", "dbus/", "docs/", "packaging/", "po/"];
 
@@ -72,6 +81,71 @@ fn files_of_the_checkout_exist() {
         }
     }
     assert!(nr_paths >= 10, "only {nr_paths} paths were found");
+}
+
+/// The statements of a page that must stay true, each in one line.
+fn invariants(text: &str) -> Vec<String> {
+    let begins = |line: &str| line.starts_with("- **Invariant:**");
+    let mut found = Vec::<String>::new();
+    let mut is_inside = false;
+    for line in text.lines() {
+        is_inside = begins(line) || (is_inside && line.starts_with("  "));
+        match found.last_mut() {
+            _ if begins(line) => found.push(line.to_owned()),
+            Some(last) if is_inside => *last = format!("{last} {}", line.trim()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What is wrong with the evidence of an invariant: files of the checkout after "Held by", and after each in parentheses
+/// what is meant in it, a test or a type.
+fn missing_evidence(invariant: &str) -> Option<String> {
+    let Some((_, evidence)) = invariant.split_once("Held by ") else {
+        return Some("nothing is said to hold it".into());
+    };
+    let mut file = String::new();
+    let mut nr_names = 0;
+    for word in code(evidence) {
+        if TOP.iter().any(|top| word.starts_with(top)) || word == "Cargo.toml" {
+            match fs::read_to_string(checkout().join(word)) {
+                Ok(text) => file = text,
+                Err(error) => return Some(format!("{word}: {error}")),
+            }
+        } else {
+            nr_names += 1;
+            let is_word = |char: char| char.is_alphanumeric() || char == '_';
+            if !file.split(|char| !is_word(char)).any(|found| found == word) {
+                return Some(format!("there is no {word} in the file before it"));
+            }
+        }
+    }
+    (nr_names == 0).then(|| "no test or type is named".into())
+}
+
+#[test]
+fn every_invariant_names_what_holds_it() {
+    let mut nr_invariants = 0;
+    for page in pages() {
+        for invariant in invariants(&fs::read_to_string(&page).unwrap()) {
+            nr_invariants += 1;
+            assert_eq!(missing_evidence(&invariant), None, "{}: {invariant}", page.display());
+        }
+    }
+    assert!(nr_invariants >= 20, "only {nr_invariants} invariants were found");
+}
+
+#[test]
+fn evidence_that_is_not_there_is_noticed() {
+    let of = |evidence: &str| missing_evidence(&format!("- **Invariant:** a `b`. {evidence}"));
+    assert_eq!(of("Held by `Cargo.toml` (`unsafe_code`)."), None);
+    for evidence in ["", "Held by `Cargo.toml`.", "Held by `Cargo.toml` (`unsafe`).", "Held by `crates/none.rs` (`a`)."]
+    {
+        assert!(of(evidence).is_some(), "{evidence:?}");
+    }
+    let page = "- **Invariant:** one\n  goes on\n- other\n  line\n- **Invariant:** two\n";
+    assert_eq!(invariants(page), ["- **Invariant:** one goes on", "- **Invariant:** two"]);
 }
 
 #[test]
