@@ -241,7 +241,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             },
             Group { name: "one CPU, 6.18", role: Role::Lts, machine: virtual_cpus(1), cases: LONG_PING_PONG.to_vec() },
             Group { name: "kills", role: Role::Lts, machine: virtual_cpus(2), cases: KILLS.to_vec() },
-            Group { name: "in life, newest", role: Role::Newest, machine: living_machine, cases: living },
+            Group { name: "everyday use, newest", role: Role::Newest, machine: living_machine, cases: living },
             Group { name: "soak", role: Role::Newest, machine: slow, cases: SOAK.to_vec() },
         ]);
     }

@@ -49,14 +49,14 @@ fn tell_absence(failure: Failure, output: &Output) -> Failure {
 pub(crate) async fn is_running(session: bool, output: &Output, is_quiet: bool) -> Result<(), Failure> {
     let answer = async { patience::read(Client::connect(session).await?.snapshot()).await };
     let snapshot = answer.await.map_err(|failure| if is_quiet { failure.without_words() } else { failure })?;
-    let verdict = running_code(snapshot.known_state());
+    let running = running_code(snapshot.known_state());
     if output.json {
-        let fields = [("state", json!(snapshot.state)), ("running", json!(verdict.is_ok()))];
+        let fields = [("state", json!(snapshot.state)), ("running", json!(running.is_ok()))];
         output::document(fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect());
     } else if !is_quiet {
         output::line(&snapshot.state);
     }
-    verdict.map_err(Failure::told)
+    running.map_err(Failure::told)
 }
 
 /// Success if Scherzo's scheduler is loaded, which it is while degraded too; else the kind of failure for the exit code.

@@ -42,7 +42,7 @@ impl Authorizer for Polkit {
             }
             let interactive = call.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH);
             match ask_polkit(bus, call, action, interactive).await {
-                Ok(answer) => judge(&answer, interactive, action),
+                Ok(answer) => check_answer(&answer, interactive, action),
                 Err(error) => {
                     warn!("cannot ask polkit about {action}: {error}");
                     Err(Error::AccessDenied(NO_POLKIT.into()))
@@ -78,7 +78,7 @@ async fn ask_polkit(
     Ok(authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await?)
 }
 
-fn judge(answer: &AuthorizationResult, interactive: bool, action: &str) -> Result<(), Error> {
+fn check_answer(answer: &AuthorizationResult, interactive: bool, action: &str) -> Result<(), Error> {
     if answer.is_authorized {
         Ok(())
     } else if answer.is_challenge && !interactive {

@@ -1,4 +1,4 @@
-//! The policy at work: records go in, decisions and published classifications come out.
+//! The policy at work: records go in, dispatched tasks and published classifications come out.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -14,9 +14,9 @@ use scherzo_wire::message::LoadSettings;
 use crate::kernel::Pages;
 use crate::rings::DispatchedRing;
 
-/// Other CPUs start to carry decisions out after so many, not only after the whole batch.
+/// Other CPUs start to carry them out after so many, not only after the whole batch.
 const ANNOUNCE_EVERY: u64 = 32;
-/// Slice of a task whose facts made no sense.
+/// Slice of a task whose record made no sense.
 const DEFAULT_SLICE_NS: u64 = 1_000_000;
 
 /// The policy with the shared memory it publishes to.
@@ -36,26 +36,26 @@ impl<P: Policy> Core<P> {
     }
 
     /// One record from the ring; `None` is one of the wrong size.
-    pub fn take(&mut self, facts: Option<QueuedTaskRecord>) {
-        let kind = facts.and_then(|facts| RecordKind::from_wire(facts.kind));
-        let (Some(facts), Some(kind)) = (facts, kind) else {
+    pub fn take(&mut self, record: Option<QueuedTaskRecord>) {
+        let kind = record.and_then(|record| RecordKind::from_wire(record.kind));
+        let (Some(record), Some(kind)) = (record, kind) else {
             self.nr_bad_records += 1;
             return;
         };
         match kind {
-            RecordKind::Enqueue => match self.policy.enqueue(&queued_task(&facts)) {
-                Ok(()) => self.publish(SlotId(facts.slot)),
+            RecordKind::Enqueue => match self.policy.enqueue(&queued_task(&record)) {
+                Ok(()) => self.publish(SlotId(record.slot)),
                 // The task waits for an answer whatever its record says.
-                Err(_) => self.unclassified = Some(default_dispatch(&facts)),
+                Err(_) => self.unclassified = Some(default_dispatch(&record)),
             },
             RecordKind::Refresh => {
-                if self.policy.refresh(&queued_task(&facts)).is_ok() {
-                    self.publish(SlotId(facts.slot));
+                if self.policy.refresh(&queued_task(&record)).is_ok() {
+                    self.publish(SlotId(record.slot));
                 }
             }
             RecordKind::Exit => {
-                self.policy.exit(SlotId(facts.slot), Pid(facts.pid));
-                self.publish(SlotId(facts.slot));
+                self.policy.exit(SlotId(record.slot), Pid(record.pid));
+                self.publish(SlotId(record.slot));
             }
             // A notice only wakes: what it is about stands in the control page.
             RecordKind::Notice => {}
@@ -71,7 +71,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Where BPF reads a task's class and key without asking.
+    /// Where BPF reads a task's class and deadline without asking.
     fn publish(&self, slot: SlotId) {
         let Some(shared) = self.pages.slots().get(slot.index()) else { return };
         let Classification { class, deadline_ns, slice_ns, classified_ns } = self.policy.classification(slot);
@@ -81,20 +81,20 @@ impl<P: Policy> Core<P> {
         shared.class.store(wire_class(class) as u32, Relaxed);
     }
 
-    /// Writes decisions until nothing waits or there is no room; the number written.
+    /// Writes dispatched tasks until nothing waits or there is no room; the number written.
     pub fn decide(&mut self, ring: &DispatchedRing) -> u64 {
         let mut nr_decided = 0;
-        if let Some(decision) = self.unclassified.take() {
-            nr_decided += u64::from(ring.submit(&decision));
+        if let Some(dispatched) = self.unclassified.take() {
+            nr_decided += u64::from(ring.submit(&dispatched));
         }
         let mut nr_urgent = 0;
-        while let Some(decision) = self.policy.peek() {
-            if !ring.submit(&wire_dispatched(&decision)) {
+        while let Some(dispatched) = self.policy.peek() {
+            if !ring.submit(&wire_dispatched(&dispatched)) {
                 break;
             }
             self.policy.pop();
             nr_decided += 1;
-            nr_urgent += u64::from(decision.preempt);
+            nr_urgent += u64::from(dispatched.preempt);
             if nr_decided % ANNOUNCE_EVERY == 0 {
                 self.pages.control().nr_submitted.fetch_add(ANNOUNCE_EVERY, Release);
             }
@@ -104,7 +104,7 @@ impl<P: Policy> Core<P> {
         nr_decided
     }
 
-    /// Tasks that wait for a decision, because the ring is full.
+    /// Tasks that wait to be dispatched, because the ring is full.
     pub fn nr_pending(&self) -> usize {
         self.policy.nr_pending()
     }
@@ -148,23 +148,23 @@ impl<P: Policy> Core<P> {
     }
 }
 
-fn queued_task(facts: &QueuedTaskRecord) -> QueuedTask {
+fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     QueuedTask {
-        slot: SlotId(facts.slot),
-        generation: Generation(facts.generation),
-        pid: Pid(facts.pid),
-        tgid: Pid(facts.tgid),
-        now_ns: facts.now_ns,
-        sum_exec_ns: facts.sum_exec_ns,
-        burst_ns: facts.burst_ns,
-        nr_voluntary_switches: facts.nr_voluntary_switches,
-        weight: facts.weight,
-        cpu: CpuId(facts.cpu),
-        nr_cpus_allowed: facts.nr_cpus_allowed,
-        flags: TaskFlags::from_bits(facts.flags),
-        load: Load { nr_running: facts.nr_running, nr_waiting: facts.nr_waiting },
-        waker_pid: Pid(facts.waker_pid),
-        cgroup_id: facts.cgroup_id,
+        slot: SlotId(record.slot),
+        generation: Generation(record.generation),
+        pid: Pid(record.pid),
+        tgid: Pid(record.tgid),
+        now_ns: record.now_ns,
+        sum_exec_ns: record.sum_exec_ns,
+        burst_ns: record.burst_ns,
+        nr_voluntary_switches: record.nr_voluntary_switches,
+        weight: record.weight,
+        cpu: CpuId(record.cpu),
+        nr_cpus_allowed: record.nr_cpus_allowed,
+        flags: TaskFlags::from_bits(record.flags),
+        load: Load { nr_running: record.nr_running, nr_waiting: record.nr_waiting },
+        waker_pid: Pid(record.waker_pid),
+        cgroup_id: record.cgroup_id,
     }
 }
 
@@ -183,21 +183,21 @@ fn wire_order(order: Order) -> control::Order {
     }
 }
 
-fn wire_dispatched(decision: &DispatchedTask) -> layout::DispatchedTaskRecord {
-    let mut flags = wire_class(decision.class) as u32;
-    if decision.order == Order::Fifo {
+fn wire_dispatched(dispatched: &DispatchedTask) -> layout::DispatchedTaskRecord {
+    let mut flags = wire_class(dispatched.class) as u32;
+    if dispatched.order == Order::Fifo {
         flags |= layout::DISPATCHED_FIFO;
     }
-    if decision.preempt {
+    if dispatched.preempt {
         flags |= layout::DISPATCHED_PREEMPT;
     }
     layout::DispatchedTaskRecord {
-        slot: decision.slot.0,
-        pid: decision.pid.0,
-        generation: decision.generation.0,
-        slice_ns: decision.slice_ns,
-        deadline_ns: decision.deadline_ns,
-        cpu: match decision.target {
+        slot: dispatched.slot.0,
+        pid: dispatched.pid.0,
+        generation: dispatched.generation.0,
+        slice_ns: dispatched.slice_ns,
+        deadline_ns: dispatched.deadline_ns,
+        cpu: match dispatched.target {
             Target::Any => layout::CPU_ANY,
             Target::Cpu(CpuId(cpu)) => cpu,
         },
@@ -206,13 +206,13 @@ fn wire_dispatched(decision: &DispatchedTask) -> layout::DispatchedTaskRecord {
 }
 
 /// What any task may have: batch, in arrival order.
-fn default_dispatch(facts: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
+fn default_dispatch(record: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
     layout::DispatchedTaskRecord {
-        slot: facts.slot,
-        pid: facts.pid,
-        generation: facts.generation,
+        slot: record.slot,
+        pid: record.pid,
+        generation: record.generation,
         slice_ns: DEFAULT_SLICE_NS,
-        deadline_ns: facts.now_ns,
+        deadline_ns: record.now_ns,
         cpu: layout::CPU_ANY,
         flags: layout::Class::Batch as u32,
     }

@@ -129,7 +129,7 @@ impl<'obj> Loaded<'obj> {
     /// Opens, sizes, verifies and maps. This is the slow part, and the last that allocates much.
     pub fn new(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
         let mut topology = topology::detect()?;
-        let skel = or_with_cores_alike(room, &mut topology, |object, topology| load(object, topology, settings))?;
+        let skel = retry_with_uniform_cores(room, &mut topology, |object, topology| load(object, topology, settings))?;
 
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
         let slots =
@@ -183,12 +183,12 @@ impl<'obj> Loaded<'obj> {
         [self.skel.maps.control.as_fd(), self.skel.maps.cpu_stats.as_fd()]
     }
 
-    /// The ring of facts.
+    /// The ring of queued tasks.
     pub fn queued_tasks_map(&self) -> &dyn MapCore {
         &self.skel.maps.queued_tasks
     }
 
-    /// The ring of decisions.
+    /// The ring of dispatched tasks.
     pub fn dispatched_tasks_map(&self) -> &dyn MapCore {
         &self.skel.maps.dispatched_tasks
     }
@@ -282,7 +282,7 @@ impl Kicker {
         run(&self.kick_all);
     }
 
-    /// Makes one CPU drain decisions although the engine does not block.
+    /// Makes one CPU drain dispatched tasks although the engine does not block.
     pub fn ring(&self) {
         run(&self.doorbell);
     }
@@ -298,7 +298,7 @@ fn run(program: &OwnedFd) {
 
 /// Loads so that fast and slow cores are told apart, where there are both. If the kernel does not take it so, perhaps because
 /// its verifier stumbles over what is only looked at then, they are taken for alike: better than no scheduler.
-fn or_with_cores_alike<'obj, T>(
+fn retry_with_uniform_cores<'obj, T>(
     [first, second]: &'obj mut Room,
     topology: &mut Topology,
     mut load: impl FnMut(&'obj mut MaybeUninit<OpenObject>, &Topology) -> Result<T, LoadError>,
@@ -408,7 +408,7 @@ mod tests {
         let mut topology = Topology { domain_of_cpu: vec![Some(0); 4], nr_domains: 1, slow_cpus };
         let mut room = room();
         let mut nr_attempts = 0;
-        let result = or_with_cores_alike(&mut room, &mut topology, |_, topology| {
+        let result = retry_with_uniform_cores(&mut room, &mut topology, |_, topology| {
             nr_attempts += 1;
             let refused = || LoadError::new(FailKind::Other, format!("refused the {nr_attempts}. time"));
             takes(topology).then_some(topology.cores_differ()).ok_or_else(refused)

@@ -20,7 +20,7 @@ impl QueuedRing {
             on_record(read_queued(bytes));
             0
         })?;
-        Ok(Self(builder.build().context("cannot map the ring of facts")?))
+        Ok(Self(builder.build().context("cannot map the ring of queued tasks")?))
     }
 
     /// Whether there are records, or one that is still being written: those behind it were announced before anybody parked.
@@ -40,34 +40,34 @@ fn read_queued(bytes: &[u8]) -> Option<QueuedTaskRecord> {
     if bytes.len() != size_of::<QueuedTaskRecord>() {
         return None;
     }
-    let mut facts = MaybeUninit::<QueuedTaskRecord>::uninit();
+    let mut record = MaybeUninit::<QueuedTaskRecord>::uninit();
     // SAFETY: the source has exactly the size of the target, and `QueuedTaskRecord` is plain integers.
     unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), facts.as_mut_ptr().cast(), bytes.len());
-        Some(facts.assume_init())
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), record.as_mut_ptr().cast(), bytes.len());
+        Some(record.assume_init())
     }
 }
 
-/// Decisions going down.
+/// Dispatched tasks going down.
 pub struct DispatchedRing(UserRingBuffer);
 
 impl DispatchedRing {
     /// Maps the ring.
     pub fn new(map: &dyn MapCore) -> Result<Self> {
-        Ok(Self(UserRingBuffer::new(map).context("cannot map the ring of decisions")?))
+        Ok(Self(UserRingBuffer::new(map).context("cannot map the ring of dispatched tasks")?))
     }
 
-    /// Writes one decision; false if there is no room. Unlike the library's own wrapper, this allocates no error.
-    pub fn submit(&self, decision: &DispatchedTaskRecord) -> bool {
+    /// Writes one dispatched task; false if there is no room. Unlike the library's own wrapper, this allocates no error.
+    pub fn submit(&self, dispatched: &DispatchedTaskRecord) -> bool {
         let ring = self.0.as_libbpf_object().as_ptr();
         // SAFETY: the ring lives as long as `self`; a null answer means that there is no room.
         let sample = unsafe { libbpf_sys::user_ring_buffer__reserve(ring, size_of::<DispatchedTaskRecord>() as u32) };
         if sample.is_null() {
             return false;
         }
-        // SAFETY: the sample has room for one decision, is aligned to 8 bytes, and is submitted exactly once.
+        // SAFETY: the sample has room for one dispatched task, is aligned to 8 bytes, and is submitted exactly once.
         unsafe {
-            sample.cast::<DispatchedTaskRecord>().write(*decision);
+            sample.cast::<DispatchedTaskRecord>().write(*dispatched);
             libbpf_sys::user_ring_buffer__submit(ring, sample);
         }
         true

@@ -1,8 +1,8 @@
-//! The loop: facts in, decisions out, then sleep.
+//! The loop: queued tasks in, dispatched tasks out, then sleep.
 //!
 //! One thread, no allocation, no page fault, no system call that may block except the wait itself. The wait is
-//! level-triggered on the ring of facts and the control socket. Blocking is also the doorbell: the CPU that this thread
-//! leaves runs a dispatch, and the dispatch drains the decisions. Only when more records are there already, so that the
+//! level-triggered on the ring of queued tasks and the control socket. Blocking is also the doorbell: the CPU that this
+//! thread leaves runs a dispatch, which drains what was dispatched. Only when more records are there already, so that the
 //! thread does not block, a BPF program kicks another CPU.
 //!
 //! Parking is a handshake: the thread first says that it parks, then looks at the ring once more. BPF first writes its
@@ -29,7 +29,7 @@ use crate::kernel::{Kicker, Loaded, Pages};
 use crate::memory::Usage;
 use crate::rings::{DispatchedRing, QueuedRing};
 
-/// While the ring of decisions is full, or somebody is about to finish a record, look again after so long.
+/// While the ring of dispatched tasks is full, or somebody is about to finish a record, look again after so long.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -74,8 +74,8 @@ impl Baseline {
 pub struct Scheduler<'a, P> {
     core: Rc<RefCell<Core<P>>>,
     pages: Rc<Pages>,
-    facts: QueuedRing,
-    decisions: DispatchedRing,
+    queued: QueuedRing,
+    dispatched: DispatchedRing,
     kicker: Kicker,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
@@ -99,7 +99,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         let pages = loaded.pages();
         let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
         let sink = Rc::clone(&core);
-        let facts = QueuedRing::new(loaded.queued_tasks_map(), move |facts| sink.borrow_mut().take(facts))?;
+        let queued = QueuedRing::new(loaded.queued_tasks_map(), move |record| sink.borrow_mut().take(record))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll instance")?;
         for (fd, what) in
             [(loaded.queued_tasks_map().as_fd(), RING), (socket.as_fd(), SOCKET), (signals.as_fd(), SIGNAL)]
@@ -110,8 +110,8 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         Ok(Self {
             core,
             pages,
-            facts,
-            decisions: DispatchedRing::new(loaded.dispatched_tasks_map())?,
+            queued,
+            dispatched: DispatchedRing::new(loaded.dispatched_tasks_map())?,
             kicker: loaded.kicker()?,
             epoll,
             socket,
@@ -149,12 +149,12 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         self.pages.control()
     }
 
-    /// One turn: all the facts that are there, then decisions for all that wait. The number of decisions.
+    /// One turn: all the records that are there, then dispatched tasks for all that wait. The number of dispatched tasks.
     fn turn(&self) -> u64 {
         self.consume();
         let mut core = self.core.borrow_mut();
         core.follow_hotplug();
-        let nr_decided = core.decide(&self.decisions);
+        let nr_decided = core.decide(&self.dispatched);
         core.publish_order();
         core.publish_totals();
         self.page().nr_loops.fetch_add(1, Relaxed);
@@ -162,9 +162,9 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         nr_decided
     }
 
-    /// Takes the facts that are there; their number.
+    /// Takes the records that are there; their number.
     fn consume(&self) -> u64 {
-        let nr_records = self.facts.consume() as u64;
+        let nr_records = self.queued.consume() as u64;
         self.page().nr_records.fetch_add(nr_records, Relaxed);
         self.page().nr_max_batch.fetch_max(nr_records, Relaxed);
         nr_records
@@ -189,7 +189,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         }
         let timeout = if busy {
             Some(&NO_WAIT)
-        } else if self.core.borrow().nr_pending() > 0 || !self.facts.is_empty() {
+        } else if self.core.borrow().nr_pending() > 0 || !self.queued.is_empty() {
             Some(&RETRY)
         } else {
             None

@@ -56,7 +56,7 @@ impl Threshold {
     }
 
     /// The class for a rate, given the class so far.
-    const fn judge(self, rate_milli: u64, class: Class) -> Class {
+    const fn classify(self, rate_milli: u64, class: Class) -> Class {
         let mark_milli = match class {
             Class::Interactive => self.milli * 3 / 4,
             Class::Batch => self.milli * 5 / 4,
@@ -142,7 +142,7 @@ impl Tempo {
         }
         let class = if self.sampled { self.class } else { Class::Unknown };
         let light = nr_switches > 0 && self.mean_burst_ns < LIGHT_BURST_NS;
-        self.class = if light { Class::Interactive } else { threshold.judge(self.rate_milli, class) };
+        self.class = if light { Class::Interactive } else { threshold.classify(self.rate_milli, class) };
         self.sampled = true;
         threshold.follow(rate_milli);
     }

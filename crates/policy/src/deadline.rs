@@ -1,4 +1,4 @@
-//! Virtual runtime and the ordering key.
+//! Virtual runtime and the deadline.
 //!
 //! Problem: order tasks so that CPU time is shared by weight, short work goes before long work, and nobody starves;
 //! with one `u64` per task, because the kernel's own queues order by one `u64` and never look at it again.
@@ -9,12 +9,12 @@
 //! time of arrival, together by no more than the bound:
 //!
 //! ```text
-//! key = now + clamp(lag + burst term − boost, −bound, +bound)        bound = starvation / 2
+//! deadline = now + clamp(lag + burst term − boost, −bound, +bound)        bound = starvation / 2
 //! ```
 //!
-//! The key lies in the time domain of "now", so waiting makes a task older than newcomers without anyone touching it.
-//! And since no key is off by more than the bound, a task precedes every task that arrives more than 2 × bound
-//! after it. Plain fair queueing keys (virtual runtime itself) have neither property.
+//! The deadline lies in the time domain of "now", so waiting makes a task older than newcomers without anyone touching it.
+//! And since no deadline is off by more than the bound, a task precedes every task that arrives more than 2 × bound
+//! after it. Plain fair queueing by virtual runtime has neither property.
 //!
 //! All arithmetic is `u64` (wrapping) and `i64`, without floating point or wider products, so that the same formulas
 //! can be evaluated in BPF.
@@ -83,7 +83,7 @@ pub fn burst_term_ns(burst_ns: u64, weight: Weight, bound_ns: u64) -> u64 {
     weight.virtual_ns(burst_ns).min(bound_ns / 2)
 }
 
-/// The ordering key: `now_ns` shifted by `offset_ns`, but by no more than `bound_ns` either way.
+/// The deadline: `now_ns` shifted by `offset_ns`, but by no more than `bound_ns` either way.
 #[must_use]
 pub fn deadline_ns(now_ns: u64, offset_ns: i64, bound_ns: u64) -> u64 {
     let bound = bound_ns as i64;

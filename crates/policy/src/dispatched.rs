@@ -27,7 +27,7 @@ pub enum Target {
 /// Which queues work enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By ordering key.
+    /// By deadline.
     #[default]
     Deadline,
     /// By arrival.
@@ -37,15 +37,15 @@ pub enum Order {
 /// Run this task, there, for so long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DispatchedTask {
-    /// As in the facts.
+    /// As in the queued task.
     pub slot: SlotId,
-    /// As in the facts.
+    /// As in the queued task.
     pub pid: Pid,
-    /// As in the facts.
+    /// As in the queued task.
     pub generation: Generation,
     /// Time slice.
     pub slice_ns: u64,
-    /// Ordering key on the clock of the facts: the earlier runs first. Meaningful in either order.
+    /// Deadline on the clock of the records: the earlier runs first. Meaningful in either order.
     pub deadline_ns: u64,
     /// Where.
     pub target: Target,
@@ -62,7 +62,7 @@ pub struct DispatchedTask {
 pub struct Classification {
     /// What the task is taken for.
     pub class: Class,
-    /// Its ordering key.
+    /// Its deadline.
     pub deadline_ns: u64,
     /// Its slice; 0 where the task was never seen.
     pub slice_ns: u64,

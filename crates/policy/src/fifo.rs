@@ -15,7 +15,7 @@ use crate::settings::Settings;
 pub struct FifoPolicy {
     slice_ns: u64,
     waiting: Arrivals,
-    decisions: Vec<DispatchedTask>,
+    dispatched: Vec<DispatchedTask>,
     totals: Totals,
 }
 
@@ -23,27 +23,27 @@ impl FifoPolicy {
     /// For slots below `nr_slots`.
     #[must_use]
     pub fn new(nr_slots: u32, settings: Settings) -> Self {
-        let decisions = vec![DispatchedTask::default(); nr_slots as usize];
+        let dispatched = vec![DispatchedTask::default(); nr_slots as usize];
         let slice_ns = settings.clamped().base_slice_ns;
-        Self { slice_ns, waiting: Arrivals::new(nr_slots), decisions, totals: Totals::default() }
+        Self { slice_ns, waiting: Arrivals::new(nr_slots), dispatched, totals: Totals::default() }
     }
 }
 
 impl Policy for FifoPolicy {
-    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
-        facts.check(self.decisions.len()).inspect_err(|_| self.totals.nr_bad_records += 1)?;
-        self.decisions[facts.slot.index()] = DispatchedTask {
-            slot: facts.slot,
-            pid: facts.pid,
-            generation: facts.generation,
+    fn enqueue(&mut self, queued: &QueuedTask) -> Result<(), BadRecord> {
+        queued.check(self.dispatched.len()).inspect_err(|_| self.totals.nr_bad_records += 1)?;
+        self.dispatched[queued.slot.index()] = DispatchedTask {
+            slot: queued.slot,
+            pid: queued.pid,
+            generation: queued.generation,
             slice_ns: self.slice_ns,
-            deadline_ns: facts.now_ns,
-            target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
+            deadline_ns: queued.now_ns,
+            target: if queued.is_pinned() { Target::Cpu(queued.cpu) } else { Target::Any },
             class: Class::Batch,
             order: Order::Fifo,
             preempt: false,
         };
-        self.waiting.push(facts.slot);
+        self.waiting.push(queued.slot);
         self.totals.nr_batch += 1;
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Policy for FifoPolicy {
     }
 
     fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool {
-        self.decisions.get(slot.index()).is_some_and(|decision| decision.pid == pid) && self.waiting.remove(slot)
+        self.dispatched.get(slot.index()).is_some_and(|dispatched| dispatched.pid == pid) && self.waiting.remove(slot)
     }
 
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool {
@@ -61,11 +61,11 @@ impl Policy for FifoPolicy {
     }
 
     fn peek(&self) -> Option<DispatchedTask> {
-        self.waiting.first().map(|slot| self.decisions[slot.index()])
+        self.waiting.first().map(|slot| self.dispatched[slot.index()])
     }
 
     fn pop(&mut self) -> Option<DispatchedTask> {
-        self.waiting.pop().map(|slot| self.decisions[slot.index()])
+        self.waiting.pop().map(|slot| self.dispatched[slot.index()])
     }
 
     fn nr_pending(&self) -> usize {

@@ -3,8 +3,8 @@
 //! The engine's loop is the same for every policy:
 //!
 //! ```text
-//! for record in ring        policy.enqueue(facts) · policy.refresh(facts) · policy.exit(slot, pid)
-//! while ring has room       policy.pop() → decision
+//! for record in ring        policy.enqueue(queued) · policy.refresh(queued) · policy.exit(slot, pid)
+//! while ring has room       policy.pop() → dispatched task
 //! ```
 //!
 //! [`Policy::pop`] takes a task out, [`Policy::peek`] only looks, so nothing need be given back when the ring is full.
@@ -46,13 +46,13 @@ pub struct Totals {
     pub fifo_since_ns: Option<u64>,
 }
 
-/// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the facts say.
+/// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the records say.
 pub trait Policy {
     /// A task waits to be run. A second enqueue of the same slot replaces the first.
-    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord>;
+    fn enqueue(&mut self, queued: &QueuedTask) -> Result<(), BadRecord>;
 
     /// News about a task that does not wait here.
-    fn refresh(&mut self, facts: &QueuedTask) -> Result<(), BadRecord>;
+    fn refresh(&mut self, queued: &QueuedTask) -> Result<(), BadRecord>;
 
     /// The task no longer waits; says whether it did. `pid` must match, or nothing happens.
     fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool;
@@ -60,7 +60,7 @@ pub trait Policy {
     /// The task is gone and its slot free; says whether it was known. `pid` must match, or nothing happens.
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool;
 
-    /// The decision that [`Self::pop`] would give.
+    /// The dispatched task that [`Self::pop`] would give.
     fn peek(&self) -> Option<DispatchedTask>;
 
     /// Decides the next task.

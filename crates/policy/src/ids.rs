@@ -20,6 +20,6 @@ pub struct Pid(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuId(pub u32);
 
-/// Number of one enqueue of one task. A decision repeats it, so that a late one is recognised and dropped.
+/// Number of one enqueue of one task. A dispatched task repeats it, so that a late one is recognised and dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(pub u64);

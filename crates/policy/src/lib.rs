@@ -1,4 +1,4 @@
-//! Scheduling policy, pure: facts and time in, decisions out.
+//! Scheduling policy, pure: queued tasks and time in, dispatched tasks out.
 //!
 //! No clock, no I/O, no floating point, and no allocation after construction: the engine's one thread calls this while
 //! the machine waits for it, and the simulator calls the same code.

@@ -6,20 +6,20 @@
 //!
 //! **Approach.** Four small parts, each in its own file:
 //! - [`classify`](mod@crate::classify) tells the kinds apart by how often a task sleeps of its own will;
-//! - [`deadline`] turns arrival time, fair share, habit and class into one ordering key;
+//! - [`deadline`] turns arrival time, fair share, habit and class into one deadline;
 //! - [`slice`](mod@crate::slice) keeps a round of the queue short;
 //! - [`pool`](mod@crate::pool) keeps the waiting in order, and [`arrivals`](mod@crate::arrivals) those it has no room for.
 //!
-//! This file is the order of events. An enqueue updates what is known about the task, judges it (class, key, slice)
-//! and pools it; a pop takes the earliest key and moves the virtual clock towards that task's virtual runtime. The key
-//! is reckoned in either order, so that the mode may change while tasks wait: keys of arrival order are plain times
+//! This file is the order of events. An enqueue updates what is known about the task, classifies it (class, deadline,
+//! slice) and pools it; a pop takes the earliest deadline and moves the virtual clock towards that task's virtual
+//! runtime. The deadline is reckoned in either order, so that the mode may change while tasks wait: deadlines of arrival order are plain times
 //! and mix with the others, within the starvation bound.
 //!
 //! **When the pool is full** further tasks are handed straight back in the order of their arrival, before those in the
 //! pool, and counted: past some thousand waiting tasks there is nothing left to gain from order.
 //!
 //! **Sources.** scx_rustland (deadline from virtual runtime and recent run time, pool in user space), scx_bpfland up
-//! to 2024 (moving threshold on voluntary switches), EEVDF (lag) and BORE (burst penalty). What is new is the key in
+//! to 2024 (moving threshold on voluntary switches), EEVDF (lag) and BORE (burst penalty). What is new is the deadline in
 //! the time domain, which bounds waiting by construction.
 //!
 //! **Limits.** A task that sleeps often *and* computes for long (an encoder's worker) is taken for interactive until
@@ -97,48 +97,48 @@ impl Scherzo {
         }
     }
 
-    fn admit(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
-        facts.check(self.tasks.len()).inspect_err(|_| self.totals.nr_bad_records += 1)
+    fn admit(&mut self, queued: &QueuedTask) -> Result<(), BadRecord> {
+        queued.check(self.tasks.len()).inspect_err(|_| self.totals.nr_bad_records += 1)
     }
 
-    /// Brings everything known about the task up to date and judges it anew.
-    fn judge(&mut self, facts: &QueuedTask) -> Classification {
-        let now_ns = self.clock.observe(facts.now_ns, self.nr_pending() > 0);
-        self.under_use.observe(now_ns, facts.load, self.nr_cpus);
+    /// Brings everything known about the task up to date and classifies it anew.
+    fn classify(&mut self, queued: &QueuedTask) -> Classification {
+        let now_ns = self.clock.observe(queued.now_ns, self.nr_pending() > 0);
+        self.under_use.observe(now_ns, queued.load, self.nr_cpus);
         let sighting =
-            Sighting { now_ns, nr_voluntary_switches: facts.nr_voluntary_switches, sum_exec_ns: facts.sum_exec_ns };
-        self.meet(facts, sighting);
-        let class = self.classify(facts, sighting);
-        let lag_ns = self.account(facts);
+            Sighting { now_ns, nr_voluntary_switches: queued.nr_voluntary_switches, sum_exec_ns: queued.sum_exec_ns };
+        self.meet(queued, sighting);
+        let class = self.class_of(queued, sighting);
+        let lag_ns = self.account(queued);
         let deadline_ns = match self.order() {
             Order::Fifo => now_ns,
-            Order::Deadline => self.deadline_ns(facts, class, lag_ns),
+            Order::Deadline => self.deadline_ns(queued, class, lag_ns),
         };
-        let slice_ns = slice_ns(&self.settings, facts.load, self.nr_cpus);
+        let slice_ns = slice_ns(&self.settings, queued.load, self.nr_cpus);
         let classification = Classification { class, deadline_ns, slice_ns, classified_ns: now_ns };
-        self.tasks[facts.slot.index()].classification = classification;
+        self.tasks[queued.slot.index()].classification = classification;
         classification
     }
 
     /// Starts afresh where the slot has a new owner.
-    fn meet(&mut self, facts: &QueuedTask, sighting: Sighting) {
-        if self.tasks[facts.slot.index()].pid == facts.pid {
+    fn meet(&mut self, queued: &QueuedTask, sighting: Sighting) {
+        if self.tasks[queued.slot.index()].pid == queued.pid {
             return;
         }
-        self.withdraw(facts.slot);
-        self.tasks[facts.slot.index()] = Task {
-            pid: facts.pid,
-            tempo: Tempo::new(sighting, facts.flags.has(TaskFlags::WAKEUP)),
-            sum_exec_ns: facts.sum_exec_ns,
+        self.withdraw(queued.slot);
+        self.tasks[queued.slot.index()] = Task {
+            pid: queued.pid,
+            tempo: Tempo::new(sighting, queued.flags.has(TaskFlags::WAKEUP)),
+            sum_exec_ns: queued.sum_exec_ns,
             vruntime_ns: self.virtual_ns,
             ..Task::default()
         };
     }
 
-    fn classify(&mut self, facts: &QueuedTask, sighting: Sighting) -> Class {
-        let tempo = &mut self.tasks[facts.slot.index()].tempo;
+    fn class_of(&mut self, queued: &QueuedTask, sighting: Sighting) -> Class {
+        let tempo = &mut self.tasks[queued.slot.index()].tempo;
         tempo.sample(sighting, self.settings.sample_interval_ns, &mut self.threshold);
-        let class = tempo.class_now(facts.burst_ns, self.settings.base_slice_ns);
+        let class = tempo.class_now(queued.burst_ns, self.settings.base_slice_ns);
         // Who computes long between sleeps is worth no CPU that sleeps.
         let long_ns = self.settings.base_slice_ns / LOW_POWER_BURST_PARTS;
         let packs = self.settings.load.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
@@ -146,15 +146,15 @@ impl Scherzo {
     }
 
     /// Charges what the task has run since it was last seen and returns its lag: how far it is ahead of its share.
-    fn account(&mut self, facts: &QueuedTask) -> i64 {
+    fn account(&mut self, queued: &QueuedTask) -> i64 {
         let bound_ns = self.bound_ns();
-        let task = &mut self.tasks[facts.slot.index()];
-        let weight = Weight::new(facts.weight);
-        let run_ns = advance(facts.sum_exec_ns, task.sum_exec_ns);
-        task.sum_exec_ns = facts.sum_exec_ns;
+        let task = &mut self.tasks[queued.slot.index()];
+        let weight = Weight::new(queued.weight);
+        let run_ns = advance(queued.sum_exec_ns, task.sum_exec_ns);
+        task.sum_exec_ns = queued.sum_exec_ns;
         let edge_ns = bound_ns / 2;
         // What a sleep is worth is limited; what a task is owed because others ran meanwhile is not.
-        let credit_ns = if facts.flags.has(TaskFlags::WAKEUP) {
+        let credit_ns = if queued.flags.has(TaskFlags::WAKEUP) {
             deadline::credit_ns(self.settings.base_slice_ns, task.tempo.rate_milli(), weight).min(edge_ns)
         } else {
             edge_ns
@@ -164,16 +164,16 @@ impl Scherzo {
         signed_diff(task.vruntime_ns, self.virtual_ns)
     }
 
-    fn deadline_ns(&self, facts: &QueuedTask, class: Class, lag_ns: i64) -> u64 {
-        let habit_ns = self.tasks[facts.slot.index()].tempo.mean_burst_ns().max(facts.burst_ns);
+    fn deadline_ns(&self, queued: &QueuedTask, class: Class, lag_ns: i64) -> u64 {
+        let habit_ns = self.tasks[queued.slot.index()].tempo.mean_burst_ns().max(queued.burst_ns);
         let cap_ns = self.settings.base_slice_ns * MAX_BURST_SLICES;
-        let weight = Weight::new(facts.weight);
+        let weight = Weight::new(queued.weight);
         let burst_ns = deadline::burst_term_ns(habit_ns.min(cap_ns), weight, self.bound_ns());
         let boost_ns = if class == Class::Interactive { self.settings.slice_boost_ns } else { 0 };
         deadline::deadline_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
     }
 
-    /// How far a key may lie from its time of arrival.
+    /// How far a deadline may lie from its time of arrival.
     const fn bound_ns(&self) -> u64 {
         self.settings.starvation_ns / 2
     }
@@ -187,7 +187,7 @@ impl Scherzo {
         self.overflow.first().or_else(|| self.pool.first())
     }
 
-    fn decision(&self, slot: SlotId) -> DispatchedTask {
+    fn dispatched(&self, slot: SlotId) -> DispatchedTask {
         DispatchedTask { order: self.order(), ..self.tasks[slot.index()].pending }
     }
 
@@ -205,34 +205,34 @@ impl Scherzo {
 }
 
 impl Policy for Scherzo {
-    fn enqueue(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
-        self.admit(facts)?;
-        let Classification { class, deadline_ns, slice_ns, .. } = self.judge(facts);
+    fn enqueue(&mut self, queued: &QueuedTask) -> Result<(), BadRecord> {
+        self.admit(queued)?;
+        let Classification { class, deadline_ns, slice_ns, .. } = self.classify(queued);
         let interactive = class == Class::Interactive;
-        self.tasks[facts.slot.index()].pending = DispatchedTask {
-            slot: facts.slot,
-            pid: facts.pid,
-            generation: facts.generation,
+        self.tasks[queued.slot.index()].pending = DispatchedTask {
+            slot: queued.slot,
+            pid: queued.pid,
+            generation: queued.generation,
             slice_ns,
             deadline_ns,
-            target: if facts.is_pinned() { Target::Cpu(facts.cpu) } else { Target::Any },
+            target: if queued.is_pinned() { Target::Cpu(queued.cpu) } else { Target::Any },
             class,
             order: Order::default(),
-            preempt: interactive && self.settings.load.preemption && facts.flags.has(TaskFlags::WAKEUP),
+            preempt: interactive && self.settings.load.preemption && queued.flags.has(TaskFlags::WAKEUP),
         };
         self.totals.nr_interactive += u64::from(interactive);
         self.totals.nr_batch += u64::from(!interactive);
-        self.withdraw(facts.slot);
-        if let Err(PoolFull) = self.pool.insert(facts.slot, deadline_ns) {
-            self.overflow.push(facts.slot);
+        self.withdraw(queued.slot);
+        if let Err(PoolFull) = self.pool.insert(queued.slot, deadline_ns) {
+            self.overflow.push(queued.slot);
             self.totals.nr_overflow += 1;
         }
         Ok(())
     }
 
-    fn refresh(&mut self, facts: &QueuedTask) -> Result<(), BadRecord> {
-        self.admit(facts)?;
-        self.judge(facts);
+    fn refresh(&mut self, queued: &QueuedTask) -> Result<(), BadRecord> {
+        self.admit(queued)?;
+        self.classify(queued);
         Ok(())
     }
 
@@ -250,14 +250,14 @@ impl Policy for Scherzo {
     }
 
     fn peek(&self) -> Option<DispatchedTask> {
-        self.first().map(|slot| self.decision(slot))
+        self.first().map(|slot| self.dispatched(slot))
     }
 
     fn pop(&mut self) -> Option<DispatchedTask> {
         let slot = self.overflow.pop().or_else(|| self.pool.pop())?;
         let ahead_ns = advance(self.tasks[slot.index()].vruntime_ns, self.virtual_ns);
         self.virtual_ns = self.virtual_ns.wrapping_add(ahead_ns / VIRTUAL_CLOCK_INERTIA);
-        Some(self.decision(slot))
+        Some(self.dispatched(slot))
     }
 
     fn nr_pending(&self) -> usize {

@@ -56,7 +56,7 @@ pub struct Costs {
     pub turn_ns: u64,
     /// The engine: a record that it reads.
     pub record_ns: u64,
-    /// The engine: a decision that it writes.
+    /// The engine: a dispatched task that it writes.
     pub decision_ns: u64,
 }
 

@@ -9,13 +9,13 @@ use scherzo_wire::layout::{DISPATCHED_RING_BYTES, DispatchedTaskRecord, QueuedTa
 
 use crate::machine::Rings;
 
-/// Decisions going down.
+/// Dispatched tasks going down.
 pub struct DispatchedRing(pub(crate) Rc<RefCell<Rings>>);
 
 impl DispatchedRing {
-    /// Writes one decision; false if there is no room.
-    pub fn submit(&self, decision: &DispatchedTaskRecord) -> bool {
-        let from = std::ptr::from_ref(decision).cast::<u8>();
+    /// Writes one dispatched task; false if there is no room.
+    pub fn submit(&self, dispatched: &DispatchedTaskRecord) -> bool {
+        let from = std::ptr::from_ref(dispatched).cast::<u8>();
         // SAFETY: the type is plain integers without padding.
         let bytes = unsafe { std::slice::from_raw_parts(from, size_of::<DispatchedTaskRecord>()) };
         self.0.borrow_mut().send_down(u64::from(DISPATCHED_RING_BYTES), bytes)

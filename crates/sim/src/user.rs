@@ -1,6 +1,6 @@
 //! The engine as a task of the machine: the same policy, behind the same loop.
 //!
-//! The code between records and decisions is the engine's own (`core.rs`). The loop around it blocks in system calls, so that
+//! The code between queued and dispatched tasks is the engine's own (`core.rs`). The loop around it blocks in system calls, so that
 //! it stands here as steps of a task: each takes CPU time, and may be interrupted like any other.
 
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ enum Step {
     Return,
     /// It has read records, and decides.
     Decide,
-    /// It has written decisions, and parks.
+    /// It has written dispatched tasks, and parks.
     Park,
     /// It found more records while it parked.
     TurnAgain,

@@ -14,8 +14,8 @@ use super::{Leaving, Supervisor};
 
 /// Clients give up after 25 s; they get an answer before.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// An engine that is known not to answer is not waited for any longer. Otherwise a switch may take its time on a machine that
-/// has none to spare.
+/// An engine that is known not to answer is not waited for any longer. Otherwise a busy machine may take longer to
+/// switch.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 /// Statistics are answered after this, however old the engine's own counters are.
 const REFRESH_LIMIT: Duration = Duration::from_millis(500);
@@ -56,7 +56,8 @@ pub(super) struct Refresh {
     done_at: Option<Time>,
 }
 
-enum Verdict {
+/// Whether a request can be answered by now.
+enum Progress {
     Wait,
     Answer(Result<(), Refusal>),
     Statistics,
@@ -246,10 +247,10 @@ impl Supervisor {
     /// Answers whoever can be answered by now.
     pub(super) fn answer(&mut self) {
         for waiter in std::mem::take(&mut self.waiters) {
-            match self.verdict(&waiter) {
-                Verdict::Wait => self.waiters.push(waiter),
-                Verdict::Answer(result) => self.conclude(waiter.id, result),
-                Verdict::Statistics => self.reply(waiter.id, Reply::Stats),
+            match self.progress(&waiter) {
+                Progress::Wait => self.waiters.push(waiter),
+                Progress::Answer(result) => self.conclude(waiter.id, result),
+                Progress::Statistics => self.reply(waiter.id, Reply::Stats),
             }
         }
     }
@@ -264,33 +265,33 @@ impl Supervisor {
         }
     }
 
-    fn verdict(&self, waiter: &Waiter) -> Verdict {
+    fn progress(&self, waiter: &Waiter) -> Progress {
         let late = self.due_at(waiter) <= self.now;
         match (waiter.want, &self.phase) {
-            (Want::Running, Phase::Loaded(_)) | (Want::Stopped, Phase::Idle) => Verdict::Answer(Ok(())),
-            (Want::Running, _) if self.leaving != Leaving::No => Verdict::Answer(Err(stopping())),
-            (Want::Stopped, Phase::Draining { deadline: None, .. }) => Verdict::Answer(Err(too_late())),
+            (Want::Running, Phase::Loaded(_)) | (Want::Stopped, Phase::Idle) => Progress::Answer(Ok(())),
+            (Want::Running, _) if self.leaving != Leaving::No => Progress::Answer(Err(stopping())),
+            (Want::Stopped, Phase::Draining { deadline: None, .. }) => Progress::Answer(Err(too_late())),
             (Want::Running, Phase::Idle | Phase::Draining { deadline: None, .. }) => match self.check_loadable() {
-                Err(error) => Verdict::Answer(Err(error)),
-                Ok(()) if late => Verdict::Answer(Err(too_late())),
-                Ok(()) => Verdict::Wait,
+                Err(error) => Progress::Answer(Err(error)),
+                Ok(()) if late => Progress::Answer(Err(too_late())),
+                Ok(()) => Progress::Wait,
             },
             (Want::Decision(version), Phase::Loaded(loaded)) if loaded.applied.version >= version => {
-                Verdict::Answer(Ok(()))
+                Progress::Answer(Ok(()))
             }
             (Want::Decision(_), Phase::Idle | Phase::Ending(_) | Phase::Draining { .. }) => {
-                Verdict::Answer(Err(Refusal::NotRunning(
+                Progress::Answer(Err(Refusal::NotRunning(
                     gettext_noop("The scheduler ended before it could switch. Look at the state in a moment.").into(),
                 )))
             }
-            (Want::Decision(_), _) if late => Verdict::Answer(Err(Refusal::Busy(
+            (Want::Decision(_), _) if late => Progress::Answer(Err(Refusal::Busy(
                 gettext_noop("The engine does not answer. It switches to your choice when it is back.").into(),
             ))),
-            (Want::Statistics(_), Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Verdict::Statistics,
-            (Want::Statistics(_), Phase::Loaded(_)) => Verdict::Wait,
-            (Want::Statistics(_), _) => Verdict::Answer(Err(not_running())),
-            _ if late => Verdict::Answer(Err(too_late())),
-            _ => Verdict::Wait,
+            (Want::Statistics(_), Phase::Loaded(_)) if late || self.refresh.asked.is_none() => Progress::Statistics,
+            (Want::Statistics(_), Phase::Loaded(_)) => Progress::Wait,
+            (Want::Statistics(_), _) => Progress::Answer(Err(not_running())),
+            _ if late => Progress::Answer(Err(too_late())),
+            _ => Progress::Wait,
         }
     }
 

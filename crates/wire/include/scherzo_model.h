@@ -45,16 +45,16 @@ enum scherzo_counter {
 	SCHERZO_CNT_SUBMITTED = 3,
 	/* Of these, not interactive */
 	SCHERZO_CNT_SUBMITTED_BATCH = 4,
-	/* Dispatched as user space decided, with what makes no sense in a decision replaced */
+	/* Dispatched by user space; what makes no sense in a record is replaced */
 	SCHERZO_CNT_USER = 5,
 	/*
-	 * Decisions dropped because they came too late: the generation has changed, or user space no longer owned the
-	 * task
+	 * Dispatched tasks dropped because they came too late: the generation has changed, or user space no longer
+	 * owned the task
 	 */
 	SCHERZO_CNT_CANCELLED = 6,
 	/* Decided for a CPU the task may no longer use: queued for any CPU instead */
 	SCHERZO_CNT_BOUNCED = 7,
-	/* Decisions that made no sense */
+	/* Records of dispatched tasks that made no sense */
 	SCHERZO_CNT_FAILED = 8,
 	/* Not submitted because the ring was full */
 	SCHERZO_CNT_CONGESTED = 9,
@@ -62,7 +62,10 @@ enum scherzo_counter {
 	SCHERZO_CNT_OVERFLOW = 10,
 	/* Reclaimed from user space while degraded */
 	SCHERZO_CNT_SWEPT = 11,
-	/* Ended their flight without a decision: dequeued, exited, already running, or submitted anew */
+	/*
+	 * Ended their flight without being dispatched by user space: dequeued, exited, already running, or submitted
+	 * anew
+	 */
 	SCHERZO_CNT_LEFT = 12,
 	/* CPUs kicked by a mode change, a doorbell or the watchdog timer, or because a CPU went offline */
 	SCHERZO_CNT_KICKED = 13,

@@ -36,7 +36,7 @@ typedef long long s64;
 #define SCHERZO_QUEUED_RING_BYTES (1U << 20)
 #define SCHERZO_DISPATCHED_RING_BYTES (1U << 19)
 
-/* A decision that leaves the CPU to BPF. */
+/* A dispatched task that leaves the CPU to BPF. */
 #define SCHERZO_CPU_ANY 0xffffffffU
 
 #define SCHERZO_NR_WAIT_BUCKETS 32
@@ -68,7 +68,7 @@ enum scherzo_order {
 
 enum scherzo_record {
 	SCHERZO_RECORD_ENQUEUE = 1, /* the task is in flight: user space owns it now */
-	SCHERZO_RECORD_REFRESH = 2, /* facts only: the task never left BPF, its class is stale */
+	SCHERZO_RECORD_REFRESH = 2, /* for classification only: the task never left BPF, its class is stale */
 	SCHERZO_RECORD_EXIT = 3, /* the slot is free; only slot and pid are set */
 	SCHERZO_RECORD_NOTICE = 4, /* look at the control page: degraded, or the scheduler was ejected */
 };
@@ -78,11 +78,11 @@ enum scherzo_record {
 #define SCHERZO_QUEUED_KTHREAD 0x4
 #define SCHERZO_QUEUED_SYNC 0x8 /* the waker is about to sleep */
 
-/* BPF -> engine, through the ring buffer "facts". */
+/* BPF -> engine, through the ring buffer of queued tasks. */
 struct scherzo_queued_task {
 	u32 kind; /* enum scherzo_record */
 	u32 slot;
-	u64 generation; /* of this enqueue; a decision must repeat it */
+	u64 generation; /* of this enqueue; the dispatched task must repeat it */
 	u32 pid;
 	u32 tgid;
 	u64 now_ns;
@@ -104,13 +104,13 @@ struct scherzo_queued_task {
 #define SCHERZO_DISPATCHED_FIFO 0x4 /* arrival order: deadline_ns is ignored */
 #define SCHERZO_DISPATCHED_PREEMPT 0x8 /* take a CPU from a batch task at once */
 
-/* Engine -> BPF, through the user ring buffer "decisions". */
+/* Engine -> BPF, through the user ring buffer of dispatched tasks. */
 struct scherzo_dispatched_task {
 	u32 slot;
 	u32 pid;
 	u64 generation;
 	u64 slice_ns;
-	u64 deadline_ns; /* ordering key: earlier runs first */
+	u64 deadline_ns; /* earlier runs first */
 	u32 cpu; /* or SCHERZO_CPU_ANY */
 	u32 flags; /* SCHERZO_DISPATCHED_* */
 };
@@ -120,7 +120,7 @@ struct scherzo_dispatched_task {
  * BPF clears the class when the slot gets a new owner.
  */
 struct scherzo_slot {
-	u64 deadline_ns; /* last ordering key */
+	u64 deadline_ns; /* the last one */
 	u64 classified_ns; /* when the class was decided */
 	u64 slice_ns; /* last slice */
 	u32 klass; /* enum scherzo_class */
@@ -139,10 +139,10 @@ struct scherzo_control {
 	u64 exited; /* by BPF: ops.exit has run */
 
 	/* Written by the engine in every turn. */
-	u64 nr_submitted; /* decisions written to the ring so far */
+	u64 nr_submitted; /* dispatched tasks written to the ring so far */
 	u64 parked; /* the engine sleeps or is about to: a new record must wake it */
 	u64 recovered_seq; /* answer to degraded_seq: user space is back */
-	u64 nr_urgent; /* decisions so far that ask for preemption */
+	u64 nr_urgent; /* dispatched tasks so far that ask for preemption */
 	u64 nr_loops;
 	u64 nr_records;
 	u64 nr_decided;
@@ -186,13 +186,13 @@ struct scherzo_cpu_stats {
 	u64 reserved[5];
 };
 
-_Static_assert(sizeof(struct scherzo_queued_task) == 96, "facts layout");
-_Static_assert(sizeof(struct scherzo_dispatched_task) == 40, "decision layout");
+_Static_assert(sizeof(struct scherzo_queued_task) == 96, "layout of a queued task");
+_Static_assert(sizeof(struct scherzo_dispatched_task) == 40, "layout of a dispatched task");
 _Static_assert(sizeof(struct scherzo_slot) == 32, "two slots in a cache line");
 _Static_assert(sizeof(struct scherzo_control) == 320, "control layout");
 _Static_assert((sizeof(struct scherzo_queued_task) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_QUEUED_RING_BYTES,
-	       "facts ring too small");
+	       "ring of queued tasks too small");
 _Static_assert((sizeof(struct scherzo_dispatched_task) + 8) * SCHERZO_NR_RING_RECORDS <= SCHERZO_DISPATCHED_RING_BYTES,
-	       "decision ring too small");
+	       "ring of dispatched tasks too small");
 
 #endif /* SCHERZO_WIRE_H */

@@ -17,7 +17,7 @@ pub const NR_RING_RECORDS: u32 = 8_192;
 pub const QUEUED_RING_BYTES: u32 = 1 << 20;
 /// Size of the ring from the engine to BPF.
 pub const DISPATCHED_RING_BYTES: u32 = 1 << 19;
-/// A decision that leaves the CPU to BPF.
+/// A dispatched task that leaves the CPU to BPF.
 pub const CPU_ANY: u32 = u32::MAX;
 /// Buckets of a run-queue wait histogram.
 pub const NR_WAIT_BUCKETS: usize = 32;
@@ -35,7 +35,7 @@ pub const QUEUED_SYNC: u32 = 0x8;
 
 /// [`DispatchedTaskRecord::flags`]: the class, see [`Class`].
 pub const DISPATCHED_CLASS_MASK: u32 = 0x3;
-/// [`DispatchedTaskRecord::flags`]: arrival order, the key is ignored.
+/// [`DispatchedTaskRecord::flags`]: arrival order, the deadline is ignored.
 pub const DISPATCHED_FIFO: u32 = 0x4;
 /// [`DispatchedTaskRecord::flags`]: take a CPU from a batch task at once.
 pub const DISPATCHED_PREEMPT: u32 = 0x8;
@@ -76,7 +76,7 @@ pub struct QueuedTaskRecord {
     pub kind: u32,
     /// Index into the slot table.
     pub slot: u32,
-    /// Generation of this enqueue; a decision must repeat it.
+    /// Generation of this enqueue; a dispatched task must repeat it.
     pub generation: u64,
     /// Thread id.
     pub pid: u32,
@@ -116,13 +116,13 @@ pub struct QueuedTaskRecord {
 pub struct DispatchedTaskRecord {
     /// Index into the slot table.
     pub slot: u32,
-    /// Thread id, as in the facts.
+    /// Thread id, as in the queued task.
     pub pid: u32,
-    /// Generation, as in the facts.
+    /// Generation, as in the queued task.
     pub generation: u64,
     /// Time slice.
     pub slice_ns: u64,
-    /// Ordering key: earlier runs first.
+    /// Deadline: earlier runs first.
     pub deadline_ns: u64,
     /// Target CPU, or [`CPU_ANY`].
     pub cpu: u32,
@@ -134,7 +134,7 @@ pub struct DispatchedTaskRecord {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
-    /// Last ordering key.
+    /// Last deadline.
     pub deadline_ns: AtomicU64,
     /// When the class was decided.
     pub classified_ns: AtomicU64,
@@ -166,19 +166,19 @@ pub struct ControlPage {
     /// By BPF: non-zero once `ops.exit` has run.
     pub exited: AtomicU64,
 
-    /// Decisions written to the ring so far.
+    /// Dispatched tasks written to the ring so far.
     pub nr_submitted: AtomicU64,
     /// Non-zero while the engine sleeps or is about to: a new record must wake it.
     pub parked: AtomicU64,
     /// Answer to `degraded_seq`: user space is back.
     pub recovered_seq: AtomicU64,
-    /// Decisions so far that ask for preemption.
+    /// Dispatched tasks so far that ask for preemption.
     pub nr_urgent: AtomicU64,
     /// Turns of the engine's loop.
     pub nr_loops: AtomicU64,
     /// Records read.
     pub nr_records: AtomicU64,
-    /// Decisions made.
+    /// Tasks dispatched.
     pub nr_decided: AtomicU64,
     /// Largest batch of records in one turn.
     pub nr_max_batch: AtomicU64,

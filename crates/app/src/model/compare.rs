@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
 
 /// What may be concluded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum Difference {
     /// Too little was measured.
     Unknown,
     /// Chance explains what differs.
@@ -82,10 +82,10 @@ impl Outcome {
     }
 
     /// What may be concluded. Rounds and total must agree: one round of many wake-ups decides nothing.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn difference(&self) -> Difference {
         let (kernel, scherzo) = (self.p99s_us(Side::Kernel), self.p99s_us(Side::Scherzo));
         if kernel.len().min(scherzo.len()) < NR_ROUNDS_AT_LEAST {
-            return Verdict::Unknown;
+            return Difference::Unknown;
         }
         let (slow, fast, side) = match (self.p99_us(Side::Kernel), self.p99_us(Side::Scherzo)) {
             (kernel, scherzo) if kernel > scherzo => (kernel, scherzo, Side::Scherzo),
@@ -94,29 +94,29 @@ impl Outcome {
         let factor = slow as f64 / fast.max(1) as f64;
         let is_real = chance(&kernel, &scherzo) <= SIGNIFICANCE && factor >= FACTOR_AT_LEAST;
         let rounds_agree = (median(&scherzo) < median(&kernel)) == (side == Side::Scherzo);
-        if is_real && rounds_agree { Verdict::Better(side, factor) } else { Verdict::Same }
+        if is_real && rounds_agree { Difference::Better(side, factor) } else { Difference::Same }
     }
 
     /// The conclusion in words: a headline and a sentence.
     pub(crate) fn in_words(&self) -> (String, String) {
         let (kernel, scherzo) = (duration_us(self.p99_us(Side::Kernel)), duration_us(self.p99_us(Side::Scherzo)));
         let figures: [(&str, &dyn std::fmt::Display); 2] = [("kernel", &kernel), ("scherzo", &scherzo)];
-        let (title, text) = match self.verdict() {
-            Verdict::Unknown => {
+        let (title, text) = match self.difference() {
+            Difference::Unknown => {
                 (gettext("Too Little Was Measured"), gettext("Nothing can be said from so few rounds."))
             }
-            Verdict::Same => (
+            Difference::Same => (
                 gettext("No Difference"),
                 gettext(
                     "With the load of these minutes it made no difference: 99 of 100 wake-ups came within {scherzo} \
                      with Scherzo and within {kernel} without, and the rounds vary more than that.",
                 ),
             ),
-            Verdict::Better(Side::Scherzo, _) => (
+            Difference::Better(Side::Scherzo, _) => (
                 gettext("Scherzo Helps"),
                 gettext("99 of 100 wake-ups came within {scherzo} with Scherzo, and within {kernel} without."),
             ),
-            Verdict::Better(Side::Kernel, _) => (
+            Difference::Better(Side::Kernel, _) => (
                 gettext("The Kernel's Scheduler Does Better"),
                 gettext("99 of 100 wake-ups came within {scherzo} with Scherzo, and within {kernel} without."),
             ),
@@ -209,22 +209,22 @@ mod tests {
     #[test]
     fn a_clear_difference_is_told_either_way() {
         assert!(
-            matches!(outcome(&[12; 5], &[6; 5]).verdict(), Verdict::Better(Side::Scherzo, factor) if factor > 10.0)
+            matches!(outcome(&[12; 5], &[6; 5]).difference(), Difference::Better(Side::Scherzo, factor) if factor > 10.0)
         );
-        assert!(matches!(outcome(&[6; 5], &[12; 5]).verdict(), Verdict::Better(Side::Kernel, _)));
+        assert!(matches!(outcome(&[6; 5], &[12; 5]).difference(), Difference::Better(Side::Kernel, _)));
     }
 
     #[test]
     fn what_chance_explains_is_no_difference() {
-        assert_eq!(outcome(&[6, 9, 7, 8, 6], &[7, 6, 9, 6, 8]).verdict(), Verdict::Same);
-        assert_eq!(outcome(&[8; 5], &[8; 5]).verdict(), Verdict::Same);
+        assert_eq!(outcome(&[6, 9, 7, 8, 6], &[7, 6, 9, 6, 8]).difference(), Difference::Same);
+        assert_eq!(outcome(&[8; 5], &[8; 5]).difference(), Difference::Same);
         assert_eq!(outcome(&[8; 5], &[8; 5]).in_words().0, "No Difference");
     }
 
     #[test]
     fn little_says_little() {
-        assert_eq!(outcome(&[12; 3], &[6; 3]).verdict(), Verdict::Unknown);
-        assert_eq!(Outcome::default().verdict(), Verdict::Unknown);
+        assert_eq!(outcome(&[12; 3], &[6; 3]).difference(), Difference::Unknown);
+        assert_eq!(Outcome::default().difference(), Difference::Unknown);
     }
 
     #[test]
@@ -258,6 +258,6 @@ mod tests {
         outcome.add(Side::Scherzo, busy(12));
         assert!(outcome.p99_us(Side::Scherzo) > outcome.p99_us(Side::Kernel));
         assert!(chance(&outcome.p99s_us(Side::Kernel), &outcome.p99s_us(Side::Scherzo)) <= SIGNIFICANCE);
-        assert_eq!(outcome.verdict(), Verdict::Same);
+        assert_eq!(outcome.difference(), Difference::Same);
     }
 }

@@ -56,7 +56,7 @@ mod imp {
         #[template_child]
         pub(super) cancel: TemplateChild<gtk::Button>,
         #[template_child]
-        pub(super) verdict: TemplateChild<gtk::Label>,
+        pub(super) difference: TemplateChild<gtk::Label>,
         #[template_child]
         pub(super) reason: TemplateChild<gtk::Label>,
         #[template_child]
@@ -289,7 +289,7 @@ impl ComparePage {
     fn show_outcome(&self, outcome: &Outcome) {
         let imp = self.imp();
         let (title, text) = outcome.in_words();
-        imp.verdict.set_label(&title);
+        imp.difference.set_label(&title);
         imp.reason.set_label(&text);
         let (kernel, scherzo) = (outcome.total(Side::Kernel), outcome.total(Side::Scherzo));
         let range = Range::of([&kernel, &scherzo]);

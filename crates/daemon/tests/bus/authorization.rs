@@ -15,7 +15,7 @@ use zbus::{Connection, OwnedVariant};
 use crate::support::{Client, Stage, eventually};
 
 #[derive(Clone, Copy)]
-enum Verdict {
+enum PolkitAnswer {
     Yes,
     No,
     AfterPassword,
@@ -24,7 +24,7 @@ enum Verdict {
 }
 
 struct Polkit {
-    verdict: Arc<Mutex<Verdict>>,
+    answer: Arc<Mutex<PolkitAnswer>>,
     asked: Arc<Mutex<Vec<(String, u32)>>>,
 }
 
@@ -40,38 +40,38 @@ impl Polkit {
     ) -> ((bool, bool, HashMap<String, String>),) {
         assert_eq!((subject.0.as_str(), details.len(), cancellation.as_str()), ("system-bus-name", 0, ""));
         // Before it is known to be asked: what is said from then on is for the next.
-        let verdict = *self.verdict.lock().unwrap();
+        let answer = *self.answer.lock().unwrap();
         self.asked.lock().unwrap().push((action, flags));
-        match verdict {
-            Verdict::Yes => ((true, false, HashMap::new()),),
-            Verdict::No => ((false, false, HashMap::new()),),
-            Verdict::AfterPassword => ((false, true, HashMap::new()),),
-            Verdict::Never => std::future::pending().await,
+        match answer {
+            PolkitAnswer::Yes => ((true, false, HashMap::new()),),
+            PolkitAnswer::No => ((false, false, HashMap::new()),),
+            PolkitAnswer::AfterPassword => ((false, true, HashMap::new()),),
+            PolkitAnswer::Never => std::future::pending().await,
         }
     }
 }
 
 struct Authority {
-    verdict: Arc<Mutex<Verdict>>,
+    answer: Arc<Mutex<PolkitAnswer>>,
     asked: Arc<Mutex<Vec<(String, u32)>>>,
     _bus: Connection,
 }
 
 impl Authority {
     async fn appear(stage: &Stage) -> Self {
-        let (verdict, asked) = (Arc::new(Mutex::new(Verdict::Yes)), Arc::default());
-        let polkit = Polkit { verdict: Arc::clone(&verdict), asked: Arc::clone(&asked) };
+        let (answer, asked) = (Arc::new(Mutex::new(PolkitAnswer::Yes)), Arc::default());
+        let polkit = Polkit { answer: Arc::clone(&answer), asked: Arc::clone(&asked) };
         let bus = zbus::connection::Builder::address(stage.address.as_str())
             .serve_at("/org/freedesktop/PolicyKit1/Authority", polkit)
             .name("org.freedesktop.PolicyKit1")
             .build()
             .await
             .unwrap();
-        Self { verdict, asked, _bus: bus }
+        Self { answer, asked, _bus: bus }
     }
 
-    fn say(&self, verdict: Verdict) {
-        *self.verdict.lock().unwrap() = verdict;
+    fn say(&self, answer: PolkitAnswer) {
+        *self.answer.lock().unwrap() = answer;
     }
 }
 
@@ -88,7 +88,7 @@ async fn polkit_decides_and_reading_is_free() {
     let expected = [ACTION_SET_ENABLED, ACTION_SET_MODE, ACTION_SET_MODE].map(|id| (id.to_owned(), interactive));
     assert_eq!(*polkit.asked.lock().unwrap(), expected);
 
-    polkit.say(Verdict::No);
+    polkit.say(PolkitAnswer::No);
     let before = client.snapshot().await;
     assert!(matches!(client.scheduler.set_enabled(false).await, Err(Error::AccessDenied(_))));
     assert!(matches!(client.scheduler.set_mode("auto").await, Err(Error::AccessDenied(_))));
@@ -105,7 +105,7 @@ async fn ones_own_hold_is_released_freely() {
     let (client, other) = (Client::new(&stage).await, Client::new(&stage).await);
     let cookie = client.scheduler.hold_mode("fifo", "a test", "org.example.Test").await.unwrap();
     assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_HOLD_MODE);
-    polkit.say(Verdict::No);
+    polkit.say(PolkitAnswer::No);
     assert!(matches!(other.scheduler.release_mode(cookie).await, Err(Error::AccessDenied(_))));
     assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_SET_MODE);
     assert!(matches!(other.scheduler.hold_mode("fifo", "a", "b").await, Err(Error::AccessDenied(_))));
@@ -129,7 +129,7 @@ async fn holds_of_others_are_for_administrators() {
     let _daemon = stage.serve(&["--simulate-polkit"]).await;
     let client = Client::new(&stage).await;
     client.scheduler.inspect_holds().await.unwrap();
-    polkit.say(Verdict::No);
+    polkit.say(PolkitAnswer::No);
     assert!(matches!(client.scheduler.inspect_holds().await, Err(Error::AccessDenied(_))));
     let asked: Vec<_> = polkit.asked.lock().unwrap().iter().map(|(action, _)| action.clone()).collect();
     assert_eq!(asked, [ACTION_INSPECT_HOLDS; 2]);
@@ -155,7 +155,7 @@ async fn a_password_is_asked_for_only_where_the_caller_allows_it() {
     let polkit = Authority::appear(&stage).await;
     let _daemon = stage.serve(&["--simulate-polkit"]).await;
     let client = Client::new(&stage).await;
-    polkit.say(Verdict::AfterPassword);
+    polkit.say(PolkitAnswer::AfterPassword);
     // A plain call, as from `busctl --allow-interactive-authorization=no`.
     let refused = Error::from(client.scheduler.inner().call_method("SetEnabled", &true).await.unwrap_err());
     assert!(matches!(refused, Error::InteractiveAuthorizationRequired(_)), "{refused:?}");
@@ -169,10 +169,10 @@ async fn a_person_who_thinks_blocks_nobody() {
     let polkit = Authority::appear(&stage).await;
     let _daemon = stage.serve(&["--simulate-polkit"]).await;
     let (slow, quick) = (Client::new(&stage).await, Client::new(&stage).await);
-    polkit.say(Verdict::Never);
+    polkit.say(PolkitAnswer::Never);
     let thinking = tokio::spawn(async move { slow.scheduler.set_enabled(true).await });
     eventually("polkit is asked", async || !polkit.asked.lock().unwrap().is_empty()).await;
-    polkit.say(Verdict::Yes);
+    polkit.say(PolkitAnswer::Yes);
     timeout(Duration::from_secs(2), quick.scheduler.set_mode("fifo")).await.unwrap().unwrap();
     assert_eq!(quick.snapshot().await.state, "stopped");
     assert!(!thinking.is_finished());
