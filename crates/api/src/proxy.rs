@@ -52,6 +52,16 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn reset_settings(&self, keys: &[&str]) -> Result<(), Error>;
 
+    /// All about each setting: type, range, default, value, where that comes from, and what a change takes.
+    fn describe_settings(&self) -> Result<HashMap<String, HashMap<String, OwnedVariant>>, Error>;
+
+    /// The number of the newest entry of the history, and the entries after the one with the number `cursor`.
+    fn get_history_since(&self, cursor: u64) -> Result<(u64, Vec<HistoryEntry>), Error>;
+
+    /// The history has an entry more; its number.
+    #[zbus(signal)]
+    fn history_added(&self, now: u64) -> zbus::Result<()>;
+
     /// The newest entries of the history, the oldest of them first; 0 stands for all that are kept.
     fn get_history(&self, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error>;
 
@@ -135,6 +145,10 @@ pub trait Scheduler {
     /// Every setting by its name.
     #[zbus(property)]
     fn settings(&self) -> zbus::Result<HashMap<String, OwnedVariant>>;
+
+    /// What there is to know about each mode.
+    #[zbus(property)]
+    fn mode_details(&self) -> zbus::Result<HashMap<String, HashMap<String, OwnedVariant>>>;
 
     /// Arguments `SetMode` takes.
     #[zbus(property(emits_changed_signal = "const"))]

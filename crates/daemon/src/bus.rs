@@ -3,6 +3,9 @@
 // The interface macro wants a method for each property, also for those that never change.
 #![allow(clippy::unused_self)]
 
+mod arguments;
+mod asking;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,12 +14,11 @@ use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED,
-    ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
+    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use zbus::fdo::DBusProxy;
 use zbus::message::Header;
 use zbus::names::BusName;
@@ -24,13 +26,15 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedVariant, Variant};
 
 use crate::authorize::Authorizer;
-use crate::callers::{Admitted, Callers, Cost};
-use crate::config::Change;
+use crate::callers::{Callers, Cost};
+use crate::describe::{self, Description};
 use crate::diagnose::{self, Diagnosis};
 use crate::input::{Answer, HistoryEntry, Input};
 use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
-use scherzo_supervisor::{Hold, HoldRequest, Published, Refusal, Request};
+pub(crate) use arguments::{check_changes, error_of, parse_mode};
+use asking::stopping;
+use scherzo_supervisor::{Hold, HoldRequest, Published, Request};
 
 /// The value of `Engine`: tasks are scheduled by a user-space engine.
 const ENGINE: &str = "user";
@@ -51,94 +55,8 @@ pub struct Service {
     pub authorizer: Arc<dyn Authorizer>,
 }
 
-impl Service {
-    /// Has settings changed, if the caller may do that.
-    async fn change_settings(&self, changes: Vec<Change>, call: &Header<'_>, bus: &Connection) -> Result<(), Error> {
-        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
-        self.authorizer.check(bus, call, right_to_change(&changes)).await?;
-        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
-        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    async fn history(&self, admitted: &Admitted, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
-        match self.ask(admitted, Request::GetHistory(nr_entries)).await? {
-            Answer::History(entries) => Ok(entries),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// Has a call answered that anybody may make.
-    async fn ask_freely(&self, bus: &Connection, call: &Header<'_>, request: Request) -> Result<Answer, Error> {
-        self.ask(&self.callers.admit(bus, call, Cost::Simple).await?, request).await
-    }
-
-    /// Has a call answered if polkit allows it.
-    async fn ask_with(
-        &self,
-        bus: &Connection,
-        call: &Header<'_>,
-        action: &str,
-        request: Request,
-    ) -> Result<Answer, Error> {
-        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
-        self.authorizer.check(bus, call, action).await?;
-        self.ask(&admitted, request).await
-    }
-
-    async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {
-        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
-        self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    fn published<T>(&self, read: impl Fn(&Published) -> T) -> T {
-        read(&self.published.borrow())
-    }
-}
-
 fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
     settings::ALL.iter().map(|setting| (setting.key.to_owned(), settings::to_variant(setting.get(current)))).collect()
-}
-
-fn stopping() -> Error {
-    Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
-}
-
-/// The error of the bus for a refusal.
-pub(crate) fn error_of(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::NotSupported(text) => Error::NotSupported(text),
-        Refusal::NotRunning(text) => Error::NotRunning(text),
-        Refusal::NoSuchHold(text) => Error::NoSuchHold(text),
-        Refusal::LoadFailed(text) => Error::LoadFailed(text),
-        Refusal::Busy(text) => Error::Busy(text),
-        Refusal::Conflict(text) => Error::Conflict(text),
-        Refusal::LimitReached(text) => Error::LimitReached(text),
-        Refusal::InvalidArgs(text) => Error::InvalidArgs(text),
-    }
-}
-
-/// The polkit action for changing these settings.
-fn right_to_change(changes: &[Change]) -> &'static str {
-    let is_automation = changes.iter().all(|(setting, _)| setting.is_automation());
-    if is_automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE }
-}
-
-pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<Change>, Error> {
-    let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &settings::from_variant(value));
-    let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
-    let agreed = settings::agree(named(settings::MINIMAL_POLICY), named(settings::POLICY));
-    let change = |pair| check(pair).map(|(setting, value)| (setting, Some(value)));
-    let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(change).collect());
-    checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
-}
-
-pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
-    mode.parse().map_err(|_| {
-        let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
-        Error::InvalidMode(format!("There is no mode {}. Choose one of {known}.", settings::quoted(mode)))
-    })
 }
 
 #[zbus::interface(name = "org.scherzo.Scheduler1", introspection_docs = false)]
@@ -249,6 +167,28 @@ impl Service {
         self.change_settings(changes, &call, bus).await
     }
 
+    #[zbus(out_args("settings"))]
+    async fn describe_settings(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<HashMap<String, Description>, Error> {
+        let _admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+        self.read(|reply| Input::DescribeSettings { reply }).await
+    }
+
+    #[zbus(out_args("now", "entries"))]
+    async fn get_history_since(
+        &self,
+        cursor: u64,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(u64, Vec<HistoryEntry>), Error> {
+        let admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+        let (now, entries) = self.read(|reply| Input::GetHistorySince { cursor, reply }).await?;
+        Ok((now, show_history(entries, Viewer::User(admitted.caller.uid))))
+    }
+
     #[zbus(out_args("entries"))]
     async fn get_history(
         &self,
@@ -316,6 +256,10 @@ impl Service {
     /// A hold was released by someone else than its holder, who alone is told.
     #[zbus(signal)]
     pub async fn hold_released(to: &SignalEmitter<'_>, cookie: u32) -> zbus::Result<()>;
+
+    /// The history has an entry more.
+    #[zbus(signal)]
+    pub async fn history_added(to: &SignalEmitter<'_>, now: u64) -> zbus::Result<()>;
 
     /// The engine ended without having been asked to.
     #[zbus(signal)]
@@ -404,6 +348,11 @@ impl Service {
         show_settings(self.published(|now| now.settings))
     }
 
+    #[zbus(property)]
+    fn mode_details(&self) -> HashMap<String, Description> {
+        self.published(describe::modes)
+    }
+
     #[zbus(property(emits_changed_signal = "const"))]
     fn modes(&self) -> Vec<String> {
         RequestedMode::ALL.map(|mode| mode.name().to_owned()).to_vec()
@@ -439,6 +388,10 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     if old.settings != new.settings {
         compare("Settings", settings(old), settings(new));
     }
+    let modes = |now: &Published| Variant::new(describe::modes(now));
+    if (old.state, old.why.reason) != (new.state, new.why.reason) {
+        compare("ModeDetails", modes(old), modes(new));
+    }
     compare("LastError", text(&old.last_error), text(&new.last_error));
     changed
 }
@@ -472,14 +425,4 @@ pub async fn until_gone(bus: &Connection, name: &str) -> zbus::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_mode_is_not_repeated_at_length() {
-        assert!(parse_mode(&"\"ü".repeat(1 << 20)).unwrap_err().to_string().len() < 500);
-    }
 }

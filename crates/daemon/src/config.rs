@@ -25,6 +25,17 @@ pub type Change = (&'static Setting, Option<Value>);
 
 type Values = BTreeMap<&'static str, Value>;
 
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// It is built in.
+    Default,
+    /// It was set over D-Bus.
+    Settings,
+    /// This file of the administrator's sets it.
+    File(&'a Path),
+}
+
 /// The settings and where they come from.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -51,6 +62,16 @@ impl Config {
             config.settings = config.merge(config.settings, &values, &file);
         }
         config
+    }
+
+    /// Where the value of a setting comes from.
+    #[must_use]
+    pub fn source(&self, setting: &Setting) -> Source<'_> {
+        match self.fixed.get(setting.key) {
+            Some(file) => Source::File(file),
+            None if self.own.contains_key(setting.key) => Source::Settings,
+            None => Source::Default,
+        }
     }
 
     /// Changes settings over D-Bus: all of them or, with an error, none.

@@ -22,11 +22,15 @@ use scherzo_supervisor::Record;
 
 /// How many entries are kept.
 const MAX_ENTRIES: usize = 1000;
+/// A higher number is not ours: it would take more entries than there is time for.
+const MAX_NUMBER: u64 = 1 << 53;
 /// A file larger than this is not ours: entries are at most a kilobyte.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
+    /// Numbers go on across restarts, and none is used twice while the file is there.
+    number: u64,
     /// Seconds since 1970.
     time_s: u64,
     event: String,
@@ -48,6 +52,8 @@ pub struct History {
     nr_lines: usize,
     /// The last line has no end: what comes next begins a new one.
     torn: bool,
+    /// Of the newest entry; 0 before there is one.
+    last_number: u64,
 }
 
 impl History {
@@ -59,9 +65,12 @@ impl History {
             warn!("cannot read the history in {}: {error}", file.display());
             String::new()
         });
-        let mut history = Self { entries: VecDeque::new(), nr_lines: text.lines().count(), torn: false, file };
+        let mut history =
+            Self { entries: VecDeque::new(), nr_lines: text.lines().count(), torn: false, last_number: 0, file };
         history.torn = !text.is_empty() && !text.ends_with('\n');
-        for entry in text.lines().filter_map(parse) {
+        for mut entry in text.lines().filter_map(parse) {
+            // Lines of earlier versions have no number.
+            entry.number = entry.number.max(history.last_number + 1);
             history.keep(entry);
         }
         history
@@ -70,8 +79,8 @@ impl History {
     /// Adds what has just happened.
     pub fn add(&mut self, record: &Record) -> io::Result<()> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let entry =
-            Entry { time_s: since_1970.as_secs(), event: record.event.name().into(), details: record.details.clone() };
+        let (time_s, event, details) = (since_1970.as_secs(), record.event.name().into(), record.details.clone());
+        let entry = Entry { number: self.last_number + 1, time_s, event, details };
         let line = print(&entry);
         self.keep(entry);
         self.nr_lines += 1;
@@ -83,11 +92,20 @@ impl History {
     pub fn newest(&self, nr_wanted: u32) -> Vec<HistoryEntry> {
         let wanted = if nr_wanted == 0 { MAX_ENTRIES } else { nr_wanted as usize };
         let first = self.entries.len().saturating_sub(wanted);
-        let pack = |entry: &Entry| (entry.time_s, entry.event.clone(), details::to_wire(&entry.details));
         self.entries.range(first..).map(pack).collect()
     }
 
+    /// The number of the newest entry, and what comes after the entry with this number, the oldest first. A number that
+    /// is not given yet is of a history that was lost: all comes after it.
+    #[must_use]
+    pub fn since(&self, number: u64) -> (u64, Vec<HistoryEntry>) {
+        let known = if number > self.last_number { 0 } else { number };
+        let after = self.entries.iter().filter(|entry| entry.number > known);
+        (self.last_number, after.map(pack).collect())
+    }
+
     fn keep(&mut self, entry: Entry) {
+        self.last_number = entry.number;
         self.entries.push_back(entry);
         if self.entries.len() > MAX_ENTRIES {
             self.make_room();
@@ -136,13 +154,17 @@ fn read(file: &PathBuf) -> io::Result<String> {
     }
 }
 
+fn pack(entry: &Entry) -> HistoryEntry {
+    (entry.time_s, entry.event.clone(), details::to_wire(&entry.details))
+}
+
 fn print(entry: &Entry) -> String {
     let value = |detail: &Detail| match detail {
         Detail::Number(number) => json!(number),
         Detail::Text(text) => json!(text),
     };
     let details: Map<_, _> = entry.details.iter().map(|(name, detail)| (name.clone(), value(detail))).collect();
-    format!("{}\n", json!({"time": entry.time_s, "event": entry.event, "details": details}))
+    format!("{}\n", json!({"number": entry.number, "time": entry.time_s, "event": entry.event, "details": details}))
 }
 
 fn parse(line: &str) -> Option<Entry> {
@@ -154,6 +176,7 @@ fn parse(line: &str) -> Option<Entry> {
     };
     let details = value["details"].as_object()?.iter();
     Some(Entry {
+        number: value["number"].as_u64().filter(|number| *number <= MAX_NUMBER).unwrap_or_default(),
         time_s: value["time"].as_u64()?,
         event: value["event"].as_str()?.to_owned(),
         details: details.filter_map(|(name, value)| Some((name.clone(), detail(value)?))).collect(),
@@ -233,10 +256,39 @@ mod tests {
         let mut history = History::open(&root);
         history.add(&record(0)).unwrap();
         for number in 0..3000 {
-            history.keep(Entry { time_s: 1, event: format!("later-{number}"), details: Details::new() });
+            let event = format!("later-{number}");
+            history.keep(Entry { number: number + 2, time_s: 1, event, details: Details::new() });
         }
         let kept = history.newest(0);
         assert_eq!((kept.len(), kept[0].1.as_str()), (MAX_ENTRIES, "mode"));
+    }
+
+    #[test]
+    fn a_reader_gets_what_it_does_not_know_yet_also_across_restarts() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        assert_eq!(history.since(0), (0, Vec::new()));
+        // As version 0.1.0 wrote it.
+        fs::create_dir_all(history.file.parent().unwrap()).unwrap();
+        fs::write(&history.file, "{\"time\":1,\"event\":\"unloaded\",\"details\":{}}\n").unwrap();
+        history = History::open(&root);
+        let (first, all) = history.since(0);
+        assert_eq!((first, all.len()), (1, 1));
+        history.add(&record(2)).unwrap();
+        history.add(&record(3)).unwrap();
+        let again = History::open(&root);
+        for history in [&history, &again] {
+            let (now, added) = history.since(first);
+            assert_eq!((now, added.len()), (3, 2));
+            assert_eq!(history.since(now), (3, Vec::new()));
+            assert_eq!(history.since(99).1.len(), 3, "that was of a history that is gone");
+        }
+        for number in 0..=2 * MAX_ENTRIES as i64 {
+            history.add(&record(number)).unwrap();
+        }
+        let (now, _) = history.since(0);
+        assert_eq!(History::open(&root).since(0).0, now, "also when the file was replaced");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use scherzo_supervisor::{Caller, EngineEvent, PowerEvent, Request, Run};
 use tokio::sync::oneshot;
 
 use crate::config::Change;
+use crate::describe::Description;
 use crate::sample::Pages;
 
 /// Room for what arrives while the loop is busy.
@@ -45,6 +46,18 @@ pub enum Input {
         changes: Vec<Change>,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// A client wants to know all about the settings.
+    DescribeSettings {
+        /// Where the answer goes.
+        reply: oneshot::Sender<HashMap<String, Description>>,
+    },
+    /// A client has read the history up to there.
+    GetHistorySince {
+        /// The number of the last entry that it knows.
+        cursor: u64,
+        /// Where the number of the newest entry goes, with those after the cursor.
+        reply: oneshot::Sender<(u64, Vec<HistoryEntry>)>,
     },
     /// Configuration files may have changed.
     Reload,

@@ -9,6 +9,7 @@
 //! - [`authorize`]: who may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
+//! - [`describe`]: what there is to know about settings and modes;
 //! - [`diagnose`]: what is wrong, and what to do;
 //! - [`log`] and [`log_control`]: what is logged;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
@@ -26,6 +27,7 @@ mod bus_thread;
 pub mod callers;
 pub mod cli;
 pub mod config;
+pub mod describe;
 pub mod diagnose;
 pub mod engine;
 #[cfg(test)]

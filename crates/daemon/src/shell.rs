@@ -25,7 +25,7 @@ use crate::rcu::SetPolicy;
 use clients::{Clients, log_state};
 use files::Files;
 use scherzo_supervisor::{
-    Action, Caller, EngineCommand, EngineEvent, Event, Kernel, Published, Reply, RequestId, Supervisor,
+    Action, Caller, EngineCommand, EngineEvent, Event, FileAction, Kernel, Published, Reply, RequestId, Supervisor,
 };
 use statistics::Statistics;
 
@@ -142,6 +142,9 @@ impl<E: Engine> Shell<E> {
                 // A client that has left does not mind.
                 let _ = reply.send(changed);
             }
+            // A client that has left does not mind.
+            Input::DescribeSettings { reply } => drop(reply.send(self.files.describe_settings())),
+            Input::GetHistorySince { cursor, reply } => drop(reply.send(self.files.history_since(cursor))),
             Input::Reload => {
                 info!("reading the configuration again");
                 self.files.read_settings_again();
@@ -207,7 +210,7 @@ impl<E: Engine> Shell<E> {
     fn perform(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Engine(command) => self.command_engine(command),
-            Action::Files(action) => self.files.perform(action),
+            Action::Files(action) => self.perform_on_files(action),
             Action::Bus(action) => self.clients.perform(action),
             Action::Reply { id, reply } => self.reply(id, reply),
             Action::SendStats(peers) => {
@@ -223,6 +226,15 @@ impl<E: Engine> Shell<E> {
             Action::Exit => self.leaving = true,
         }
         None
+    }
+
+    fn perform_on_files(&mut self, action: FileAction) {
+        let is_record = matches!(action, FileAction::Record(_));
+        self.files.perform(action);
+        if is_record {
+            let (now, _) = self.files.history_since(u64::MAX - 1);
+            self.clients.tell_history_added(now);
+        }
     }
 
     fn command_engine(&mut self, command: EngineCommand) {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use scherzo_model::settings::{self as model, SettingFacts, SettingRight, SettingType};
 use scherzo_model::{LoadSettings, Mode, PolicyId};
-use scherzo_policy::POLICIES;
+pub use scherzo_policy::POLICIES;
 
 use crate::Rules;
 

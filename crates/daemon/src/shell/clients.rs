@@ -102,6 +102,10 @@ impl Clients {
         self.outbox.put(Outgoing::Stats { peers, stats: Box::new(stats) });
     }
 
+    pub(super) fn tell_history_added(&self, now: u64) {
+        self.outbox.put(Outgoing::HistoryAdded(now));
+    }
+
     /// Whether another call may be answered.
     pub(super) fn have_room(&self) -> bool {
         self.outbox.has_room()

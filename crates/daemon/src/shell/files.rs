@@ -1,5 +1,7 @@
 //! The service's files, and what they say about the host: stored choices, settings, notes and the history.
 
+use std::collections::HashMap;
+
 use scherzo_api::Error;
 
 use scherzo_host::{KernelTypes, Root};
@@ -7,6 +9,7 @@ use scherzo_supervisor::{Boot, Build, FileAction, Kernel, Start};
 use tracing::{debug, warn};
 
 use crate::config::{Change, Config};
+use crate::describe::{self, Description};
 use crate::history::History;
 use crate::input::HistoryEntry;
 use crate::kernel;
@@ -65,6 +68,16 @@ impl Files {
 
     pub(super) fn read_settings_again(&mut self) {
         self.config = read_config(&self.root);
+    }
+
+    /// All about each setting, by its name.
+    pub(super) fn describe_settings(&self) -> HashMap<String, Description> {
+        describe::settings(&self.config)
+    }
+
+    /// The number of the newest entry of the history, and the entries after the one with this number.
+    pub(super) fn history_since(&self, cursor: u64) -> (u64, Vec<HistoryEntry>) {
+        self.history.since(cursor)
     }
 
     /// The newest first.

@@ -28,6 +28,8 @@ pub(super) enum Outgoing {
     Exit(Fault),
     /// A hold was released; its holder is told.
     Released { holder: String, cookie: u32 },
+    /// The history has an entry more, of this number.
+    HistoryAdded(u64),
     /// Statistics for these programs.
     Stats { peers: Vec<String>, stats: Box<Stats> },
     /// The answer to a call, which must not overtake what it has changed.
@@ -84,6 +86,7 @@ async fn deliver(bus: Connection, mut outgoing: mpsc::Receiver<Outgoing>) {
                     report(Service::hold_released(&emitter, cookie).await);
                 }
             }
+            Outgoing::HistoryAdded(now) => report(Service::history_added(&emitter, now).await),
             Outgoing::Stats { peers, stats } => {
                 for emitter in peers.into_iter().filter_map(|peer| to(&emitter, peer)) {
                     report(Service::stats_updated(&emitter, stats.to_wire()).await);

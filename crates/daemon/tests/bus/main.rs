@@ -8,6 +8,7 @@ mod client;
 mod compatibility;
 mod config;
 mod contract;
+mod descriptions;
 mod faults;
 mod floods;
 mod holds;

@@ -9,7 +9,7 @@ use crate::support::{Client, Stage};
 /// A message takes a hundred times as long as a case without a bus.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 100;
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 16] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
@@ -22,6 +22,8 @@ const MEMBERS: [&str; 14] = [
     "Unsubscribe",
     "Diagnose",
     "InspectHolds",
+    "DescribeSettings",
+    "GetHistorySince",
     "ResetSettings",
     "Explode",
 ];

@@ -1,0 +1,58 @@
+//! What calls carry, checked; and what they are refused with.
+
+use std::collections::HashMap;
+
+use scherzo_api::Error;
+use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
+use scherzo_api::types::RequestedMode;
+use scherzo_supervisor::Refusal;
+use zbus::OwnedVariant;
+
+use crate::config::Change;
+use crate::settings;
+
+/// The error of the bus for a refusal.
+pub(crate) fn error_of(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NotSupported(text) => Error::NotSupported(text),
+        Refusal::NotRunning(text) => Error::NotRunning(text),
+        Refusal::NoSuchHold(text) => Error::NoSuchHold(text),
+        Refusal::LoadFailed(text) => Error::LoadFailed(text),
+        Refusal::Busy(text) => Error::Busy(text),
+        Refusal::Conflict(text) => Error::Conflict(text),
+        Refusal::LimitReached(text) => Error::LimitReached(text),
+        Refusal::InvalidArgs(text) => Error::InvalidArgs(text),
+    }
+}
+
+/// The polkit action for changing these settings.
+pub(super) fn right_to_change(changes: &[Change]) -> &'static str {
+    let is_automation = changes.iter().all(|(setting, _)| setting.is_automation());
+    if is_automation { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE }
+}
+
+pub(crate) fn check_changes(settings: &HashMap<String, OwnedVariant>) -> Result<Vec<Change>, Error> {
+    let check = |(key, value): (&String, &OwnedVariant)| settings::checked(key, &settings::from_variant(value));
+    let named = |key: &str| settings.get_key_value(key).and_then(|pair| Some(check(pair).ok()?.1));
+    let agreed = settings::agree(named(settings::MINIMAL_POLICY), named(settings::POLICY));
+    let change = |pair| check(pair).map(|(setting, value)| (setting, Some(value)));
+    let checked: Result<_, String> = agreed.and_then(|()| settings.iter().map(change).collect());
+    checked.map_err(|problem| Error::InvalidSetting(format!("{problem}.")))
+}
+
+pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
+    mode.parse().map_err(|_| {
+        let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
+        Error::InvalidMode(format!("There is no mode {}. Choose one of {known}.", settings::quoted(mode)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_mode_is_not_repeated_at_length() {
+        assert!(parse_mode(&"\"ü".repeat(1 << 20)).unwrap_err().to_string().len() < 500);
+    }
+}

@@ -1,0 +1,81 @@
+//! From a call to its answer: who calls is let in, polkit is asked, then the loop.
+
+use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
+use scherzo_supervisor::{Published, Request};
+use tokio::sync::oneshot;
+use zbus::Connection;
+use zbus::message::Header;
+
+use super::Service;
+use super::arguments::right_to_change;
+use crate::callers::{Admitted, Cost};
+use crate::config::Change;
+use crate::input::{Answer, HistoryEntry, Input};
+
+impl Service {
+    /// Has settings changed, if the caller may do that.
+    pub(super) async fn change_settings(
+        &self,
+        changes: Vec<Change>,
+        call: &Header<'_>,
+        bus: &Connection,
+    ) -> Result<(), Error> {
+        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        self.authorizer.check(bus, call, right_to_change(&changes)).await?;
+        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
+        self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    pub(super) async fn history(&self, admitted: &Admitted, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
+        match self.ask(admitted, Request::GetHistory(nr_entries)).await? {
+            Answer::History(entries) => Ok(entries),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Has a call answered that anybody may make.
+    pub(super) async fn ask_freely(
+        &self,
+        bus: &Connection,
+        call: &Header<'_>,
+        request: Request,
+    ) -> Result<Answer, Error> {
+        self.ask(&self.callers.admit(bus, call, Cost::Simple).await?, request).await
+    }
+
+    /// Has a call answered if polkit allows it.
+    pub(super) async fn ask_with(
+        &self,
+        bus: &Connection,
+        call: &Header<'_>,
+        action: &str,
+        request: Request,
+    ) -> Result<Answer, Error> {
+        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        self.authorizer.check(bus, call, action).await?;
+        self.ask(&admitted, request).await
+    }
+
+    pub(super) async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {
+        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
+        self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Has the loop answer what the supervisor has no part in.
+    pub(super) async fn read<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(input(reply)).await.map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())
+    }
+
+    pub(super) fn published<T>(&self, read: impl Fn(&Published) -> T) -> T {
+        read(&self.published.borrow())
+    }
+}
+
+pub(super) fn stopping() -> Error {
+    Error::Busy(gettext_noop("The service is being stopped. Try again when it is back.").into())
+}
