@@ -10,6 +10,9 @@
 #ifndef SCHERZO_CREDIT_BPF_H
 #define SCHERZO_CREDIT_BPF_H
 
+#include "groups.bpf.h"
+#include "state.bpf.h"
+
 #ifndef SCHED_BATCH
 #define SCHED_BATCH 3
 #endif

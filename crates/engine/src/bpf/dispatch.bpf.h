@@ -1,170 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * dispatch.bpf.h: decisions come down, and a CPU picks its next task.
+ * dispatch.bpf.h: a CPU picks its next task.
  */
 #ifndef SCHERZO_DISPATCH_BPF_H
 #define SCHERZO_DISPATCH_BPF_H
 
+#include "degraded.bpf.h"
+#include "dispatched.bpf.h"
+#include "offline.bpf.h"
+#include "seat.bpf.h"
+
 /* After a change of order the queues of the old one drain first for so long, then both take turns. */
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
-
-/* A decision that has been checked: whatever made no sense is replaced by what BPF would do alone. */
-struct order {
-	u64 slice_ns;
-	u64 deadline_ns;
-	u32 klass;
-	u32 cpu;
-	bool fifo;
-	bool preempt;
-};
-
-static __always_inline struct order checked_order(const struct scherzo_dispatched_task *dispatched, u32 pid,
-						  const struct scherzo_control *page, u64 now)
-{
-	u32 flags = dispatched->flags;
-	u32 klass = flags & SCHERZO_DISPATCHED_CLASS_MASK;
-	s64 ahead = signed_delta(dispatched->deadline_ns, now);
-	u64 slice_ns = dispatched->slice_ns;
-	struct order order = {
-		.slice_ns = slice_ns,
-		.deadline_ns = dispatched->deadline_ns,
-		.klass = klass,
-		.cpu = dispatched->cpu,
-		.fifo = flags & SCHERZO_DISPATCHED_FIFO,
-		.preempt = flags & SCHERZO_DISPATCHED_PREEMPT,
-	};
-
-	if (dispatched->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
-	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)DEADLINE_REACH_NS &&
-	    ahead > -(s64)DEADLINE_REACH_NS)
-		return order;
-
-	count(SCHERZO_CNT_FAILED);
-	order.slice_ns = default_slice_ns(page);
-	order.deadline_ns = now;
-	order.klass = SCHERZO_CLASS_BATCH;
-	order.cpu = SCHERZO_CPU_ANY;
-	order.preempt = false;
-	return order;
-}
-
-/* Wakes somebody for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
-static void kick_for(struct task_struct *p, const struct order *order, struct control_word word)
-{
-	s32 cpu;
-
-	if (kick_idle_for(p, word_bits(word), order->klass) || !order->preempt || !word.preemption)
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		count(SCHERZO_CNT_PREEMPT);
-	}
-}
-
-/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: it stays with its own. */
-static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	if (cpuc && cpuc->online) {
-		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), order->slice_ns, order->deadline_ns, 0);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
-		count(SCHERZO_CNT_OFFLINE);
-	}
-}
-
-static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct order *order, struct control_word word)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc, kind;
-
-	if (is_pinned(p)) {
-		insert_on_cpu(p, tctx, order, bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-	if (order->cpu != SCHERZO_CPU_ANY) {
-		if (order->cpu < nr_cpu_slots && may_run_on(p, order->cpu)) {
-			insert_on_cpu(p, tctx, order, order->cpu);
-			return;
-		}
-		count(SCHERZO_CNT_BOUNCED);
-	}
-	if (word.mode == SCHERZO_MODE_LOW_POWER && order->klass == SCHERZO_CLASS_BATCH && low_power_cpu(p) < 0) {
-		/* None of the CPUs that stay awake will do: wake its own. */
-		insert_on_cpu(p, tctx, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-
-	llc = target_llc(p, word, order->klass);
-	if (order->fifo)
-		kind = DSQ_FIFO;
-	else
-		kind = order->klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
-	insert(p, tctx, DSQ_ID(kind, llc), order->slice_ns, order->deadline_ns, 0);
-	kick_for(p, order, word);
-}
-
-VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)
-{
-	/* Once: user space can write to it all the time. */
-	u32 index = dispatched ? READ_ONCE(dispatched->slot) : SCHERZO_NO_SLOT;
-	struct flight *flight = slot_flight(index);
-	struct scherzo_control *page = control_page();
-	u64 now = scx_bpf_now();
-	struct task_ctx *tctx;
-	struct task_struct *p;
-	struct order order;
-
-	if (!page || !dispatched || !flight) {
-		count(SCHERZO_CNT_FAILED);
-		return 0;
-	}
-	if (!reclaim(page, flight, index, dispatched->generation)) {
-		count(SCHERZO_CNT_CANCELLED);
-		return 0;
-	}
-	p = bpf_task_from_pid(flight->pid);
-	if (!p) {
-		count(SCHERZO_CNT_LEFT);
-		return 0;
-	}
-	order = checked_order(dispatched, p->pid, page, now);
-	tctx = task_ctx(p);
-	if (tctx) {
-		tctx->woken = false;
-		carry_out(p, tctx, &order, control_word(page));
-	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, order.slice_ns, 0);
-	}
-	count(SCHERZO_CNT_USER);
-	bpf_task_release(p);
-	return 0;
-}
-
-static long drain_one(struct bpf_dynptr *dynptr, void *context)
-{
-	const struct scherzo_dispatched_task *dispatched = bpf_dynptr_data(dynptr, 0, sizeof(*dispatched));
-
-	/* The ring admits one drainer at a time. */
-	WRITE_ONCE(nr_drained, nr_drained + 1);
-	if (dispatched)
-		apply_dispatched(dispatched);
-	else
-		count(SCHERZO_CNT_FAILED);
-	/* Non-zero stops: keep two slots for what this dispatch itself may still insert. */
-	return scx_bpf_dispatch_nr_slots() <= 2;
-}
-
-/* One CPU drains at a time; the others find -EBUSY, and go on with what is queued already. */
-static __always_inline void drain_dispatched(const struct scherzo_control *page)
-{
-	if (READ_ONCE(page->nr_submitted) == READ_ONCE(nr_drained) || scx_bpf_dispatch_nr_slots() <= 2)
-		return;
-	bpf_user_ringbuf_drain(&dispatched_tasks, drain_one, NULL, BPF_RB_NO_WAKEUP);
-}
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
 #define PICK_FIFO 0x1 /* arrival order is the one in force */
@@ -432,77 +279,60 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	refresh(prev, tctx, page, now, 0);
 }
 
-/* Moves those tasks of a queue that belong to an offline CPU to its local queue: the kernel takes it from there. */
-VERIFIED_ONCE int push_off(u64 dsq, s32 cpu)
+void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct task_struct *p;
-	bool moved = false;
-
-	if (scx_bpf_dsq_nr_queued(dsq) <= 0)
-		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct task_ctx *tctx = task_ctx(p);
-		u64 local = SCX_DSQ_LOCAL_ON | cpu;
-
-		if (!tctx || scx_bpf_task_cpu(p) != cpu)
-			continue;
-		leave_dsq(tctx);
-		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, local, 0);
-		count(SCHERZO_CNT_OFFLINE);
-		moved = true;
-	}
-	bpf_rcu_read_unlock();
-	/* Older kernels only link it there. */
-	if (moved)
-		scx_bpf_kick_cpu(cpu, 0);
-	return 0;
-}
-
-/* What was to run on the CPU only, but belongs to another one, goes where any CPU of the domain finds it. */
-VERIFIED_ONCE int open_own_dsq(s32 cpu)
-{
+	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	struct task_struct *p;
+	u64 now = scx_bpf_now();
+	struct control_word word;
+	u32 how = 0;
+	u8 order;
 
-	if (!cpuc)
-		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, DSQ_ID(DSQ_CPU, cpu), 0) {
-		struct task_ctx *tctx = task_ctx(p);
+	if (!page || !cpuc)
+		return;
+	word = control_word(page);
+	order = effective_order(word);
+	note_order_change(page, word, order, now);
+	if (order == SCHERZO_ORDER_FIFO)
+		how |= PICK_FIFO;
+	if (word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power)
+		how |= PICK_BATCH;
+	if (word.kernel_seat)
+		how |= PICK_KERNEL_SEAT;
 
-		if (!tctx)
-			continue;
-		enter_dsq(tctx, DSQ_ID(DSQ_BATCH, cpuc->llc));
-		note_batch_deadline(cpuc->llc, p->scx.dsq_vtime);
-		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_ID(DSQ_BATCH, cpuc->llc), 0);
-		count(SCHERZO_CNT_OFFLINE);
+	drain_dispatched(page);
+	if (READ_ONCE(stranded_cpu)) {
+		u32 stranded = __sync_lock_test_and_set(&stranded_cpu, 0);
+
+		if (stranded)
+			drain_offline_cpu(stranded - 1);
 	}
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-/*
- * A CPU gets no dispatch from the moment it begins to go offline, and is not gone before all its tasks are. Perhaps no other
- * CPU may take them, and the kernel knows how to break an affinity: it pushes away what the CPU itself would run next.
- * Another CPU's dispatch may do this as well, for tasks that were queued in the last moment.
- */
-VERIFIED_ONCE int drain_offline_cpu(s32 cpu)
-{
-	u32 llc;
-
-	push_off(DSQ_ID(DSQ_CPU, cpu), cpu);
-	push_off(DSQ_ID(DSQ_CPU_PROMPT, cpu), cpu);
-	push_off(DSQ_ID(DSQ_CPU_FAIR, cpu), cpu);
-	open_own_dsq(cpu);
-	bpf_for(llc, 0, nr_llcs) {
-		push_off(DSQ_ID(DSQ_INTERACTIVE, llc), cpu);
-		push_off(DSQ_ID(DSQ_BATCH, llc), cpu);
-		push_off(DSQ_ID(DSQ_FIFO, llc), cpu);
-		push_off(DSQ_ID(DSQ_PROMPT, llc), cpu);
-		push_off(DSQ_ID(DSQ_FAIR, llc), cpu);
+	if (is_degraded()) {
+		try_recover(page, now);
+		if (READ_ONCE(nr_in_flight) > 0)
+			sweep_in_flight(now);
 	}
-	return 0;
+	if (word.kernel_seat && prev && prev->scx.flags & SCX_TASK_QUEUED && has_seat_work(cpuc->llc, cpu) &&
+	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
+		keep_running(prev, page, cpuc, word);
+		return;
+	}
+	if (take_work(cpu, cpuc, now, how, word)) {
+		wake_engine_for_backlog(page, now, false);
+		return;
+	}
+	/* Nothing left here: whatever user space still holds is wanted now, and what it has answered meanwhile. */
+	wake_engine_for_backlog(page, now, true);
+	if (signed_delta(READ_ONCE(page->nr_submitted), READ_ONCE(nr_drained)) > 0 && !is_degraded())
+		scx_bpf_kick_cpu(cpu, 0);
+	/*
+	 * A CPU that was idle and stays so is not said to be: while the kernel schedules by itself, as for a sleep, we miss it.
+	 * For one that a higher class has, newer kernels ask as well.
+	 */
+	if (!prev && !bpf_get_current_task_btf()->pid)
+		note_idle(cpuc, cpuc->online);
+	else if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+		keep_running(prev, page, cpuc, word);
 }
 
 #endif /* SCHERZO_DISPATCH_BPF_H */

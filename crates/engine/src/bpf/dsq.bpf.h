@@ -5,6 +5,8 @@
 #ifndef SCHERZO_DSQ_BPF_H
 #define SCHERZO_DSQ_BPF_H
 
+#include "state.bpf.h"
+
 /*
  * How many tasks a queue holds, as far as we know: asking the kernel is a search in a hash table, and a dispatch would ask
  * half a dozen times. A task counts from before it enters until it runs, so the count may be too high for a moment. Too

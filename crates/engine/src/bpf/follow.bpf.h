@@ -10,6 +10,9 @@
 #ifndef SCHERZO_FOLLOW_BPF_H
 #define SCHERZO_FOLLOW_BPF_H
 
+#include "credit.bpf.h"
+#include "dispatch.bpf.h"
+
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
 /* How much later than the first in the queue the task it wakes may be due and still go first. */

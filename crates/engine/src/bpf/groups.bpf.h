@@ -22,6 +22,7 @@
 #define SCHERZO_GROUPS_BPF_H
 
 #include "policy.h"
+#include "state.bpf.h"
 
 #define NR_GROUPS 4096
 /* Of the tree: the kernel's limit is higher, but nobody nests deeper. */

@@ -10,6 +10,8 @@
 #ifndef SCHERZO_IDLE_BPF_H
 #define SCHERZO_IDLE_BPF_H
 
+#include "state.bpf.h"
+
 /* Whether the task may use this CPU; false for a negative number. */
 VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
 {

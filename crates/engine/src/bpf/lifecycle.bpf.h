@@ -5,6 +5,12 @@
 #ifndef SCHERZO_LIFECYCLE_BPF_H
 #define SCHERZO_LIFECYCLE_BPF_H
 
+#include "credit.bpf.h"
+#include "degraded.bpf.h"
+#include "higher_class.bpf.h"
+#include "offline.bpf.h"
+#include "watchdog.bpf.h"
+
 /*
  * The kernel does not say which cache a CPU has while it is offline or absent. One that comes later joins the domain of
  * the nearest lower CPU of its NUMA node, or of the nearest higher one, and is taken for as fast: neighbours mostly share,

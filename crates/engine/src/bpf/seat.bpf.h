@@ -8,6 +8,9 @@
 #ifndef SCHERZO_SEAT_BPF_H
 #define SCHERZO_SEAT_BPF_H
 
+#include "credit.bpf.h"
+#include "place.bpf.h"
+
 /* A prompt task waits that is due before this one would be. */
 static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 {

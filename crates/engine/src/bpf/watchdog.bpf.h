@@ -11,12 +11,42 @@
 #ifndef SCHERZO_WATCHDOG_BPF_H
 #define SCHERZO_WATCHDOG_BPF_H
 
+#include "degraded.bpf.h"
+#include "dispatch.bpf.h"
+#include "higher_class.bpf.h"
+
+#define WATCHDOG_PERIOD_NS (50 * NSEC_PER_MSEC)
 /* How long a task may be in flight before BPF schedules alone. */
 #define FLIGHT_LIMIT_NS (100 * NSEC_PER_MSEC)
 /* How long a runnable task may wait before the scheduler gives up. */
 #define STALL_LIMIT_NS (5000 * NSEC_PER_MSEC)
 /* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
 #define NR_STALL_SAMPLES 16
+
+struct watchdog {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct watchdog);
+} watchdog_timer SEC(".maps");
+
+static u32 watchdog_armed;
+
+static void arm_watchdog(void)
+{
+	u32 zero = 0;
+	struct watchdog *watchdog;
+
+	if (READ_ONCE(watchdog_armed) || __sync_val_compare_and_swap(&watchdog_armed, 0, 1))
+		return;
+	watchdog = bpf_map_lookup_elem(&watchdog_timer, &zero);
+	if (!watchdog || bpf_timer_start(&watchdog->timer, WATCHDOG_PERIOD_NS, 0))
+		WRITE_ONCE(watchdog_armed, 0);
+}
 
 /*
  * Tasks in all queues, as the last round found it, those looked at in one of them, and how many of these are held to the limit.
@@ -25,8 +55,6 @@
 static u64 nr_found;
 static u32 nr_seen;
 static u32 nr_answerable_tasks;
-/* An offline CPU that a task still waits for or belongs to, plus one; a dispatch moves it. */
-static u32 stranded_cpu;
 
 /*
  * A decision that the kernel overtook has left a note that the task is in another queue than this one, whose count is then

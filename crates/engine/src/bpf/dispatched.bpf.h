@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * dispatched.bpf.h: decisions of user space come down and are carried out.
+ */
+#ifndef SCHERZO_DISPATCHED_BPF_H
+#define SCHERZO_DISPATCHED_BPF_H
+
+#include "flight.bpf.h"
+#include "place.bpf.h"
+
+/* A decision that has been checked: whatever made no sense is replaced by what BPF would do alone. */
+struct order {
+	u64 slice_ns;
+	u64 deadline_ns;
+	u32 klass;
+	u32 cpu;
+	bool fifo;
+	bool preempt;
+};
+
+static __always_inline struct order checked_order(const struct scherzo_dispatched_task *dispatched, u32 pid,
+						  const struct scherzo_control *page, u64 now)
+{
+	u32 flags = dispatched->flags;
+	u32 klass = flags & SCHERZO_DISPATCHED_CLASS_MASK;
+	s64 ahead = signed_delta(dispatched->deadline_ns, now);
+	u64 slice_ns = dispatched->slice_ns;
+	struct order order = {
+		.slice_ns = slice_ns,
+		.deadline_ns = dispatched->deadline_ns,
+		.klass = klass,
+		.cpu = dispatched->cpu,
+		.fifo = flags & SCHERZO_DISPATCHED_FIFO,
+		.preempt = flags & SCHERZO_DISPATCHED_PREEMPT,
+	};
+
+	if (dispatched->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
+	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)DEADLINE_REACH_NS &&
+	    ahead > -(s64)DEADLINE_REACH_NS)
+		return order;
+
+	count(SCHERZO_CNT_FAILED);
+	order.slice_ns = default_slice_ns(page);
+	order.deadline_ns = now;
+	order.klass = SCHERZO_CLASS_BATCH;
+	order.cpu = SCHERZO_CPU_ANY;
+	order.preempt = false;
+	return order;
+}
+
+/* Wakes somebody for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
+static void kick_for(struct task_struct *p, const struct order *order, struct control_word word)
+{
+	s32 cpu;
+
+	if (kick_idle_for(p, word_bits(word), order->klass) || !order->preempt || !word.preemption)
+		return;
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(SCHERZO_CNT_PREEMPT);
+	}
+}
+
+/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: it stays with its own. */
+static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && cpuc->online) {
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), order->slice_ns, order->deadline_ns, 0);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+}
+
+static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct order *order, struct control_word word)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	if (is_pinned(p)) {
+		insert_on_cpu(p, tctx, order, bpf_cpumask_first(p->cpus_ptr));
+		return;
+	}
+	if (order->cpu != SCHERZO_CPU_ANY) {
+		if (order->cpu < nr_cpu_slots && may_run_on(p, order->cpu)) {
+			insert_on_cpu(p, tctx, order, order->cpu);
+			return;
+		}
+		count(SCHERZO_CNT_BOUNCED);
+	}
+	if (word.mode == SCHERZO_MODE_LOW_POWER && order->klass == SCHERZO_CLASS_BATCH &&
+	    low_power_cpu(p, LOW_POWER_QUEUE) < 0) {
+		/* None of the CPUs that stay awake will do: wake its own. */
+		insert_on_cpu(p, tctx, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
+		return;
+	}
+
+	queue_in_order(p, tctx, word, order->klass, order->fifo, order->slice_ns, order->deadline_ns, 0);
+	kick_for(p, order, word);
+}
+
+VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)
+{
+	/* Once: user space can write to it all the time. */
+	u32 index = dispatched ? READ_ONCE(dispatched->slot) : SCHERZO_NO_SLOT;
+	struct flight *flight = slot_flight(index);
+	struct scherzo_control *page = control_page();
+	u64 now = scx_bpf_now();
+	struct task_ctx *tctx;
+	struct task_struct *p;
+	struct order order;
+
+	if (!page || !dispatched || !flight) {
+		count(SCHERZO_CNT_FAILED);
+		return 0;
+	}
+	if (!reclaim(page, flight, index, dispatched->generation)) {
+		count(SCHERZO_CNT_CANCELLED);
+		return 0;
+	}
+	p = bpf_task_from_pid(flight->pid);
+	if (!p) {
+		count(SCHERZO_CNT_LEFT);
+		return 0;
+	}
+	order = checked_order(dispatched, p->pid, page, now);
+	tctx = task_ctx(p);
+	if (tctx) {
+		tctx->woken = false;
+		carry_out(p, tctx, &order, control_word(page));
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, order.slice_ns, 0);
+	}
+	count(SCHERZO_CNT_USER);
+	bpf_task_release(p);
+	return 0;
+}
+
+static long drain_one(struct bpf_dynptr *dynptr, void *context)
+{
+	const struct scherzo_dispatched_task *dispatched = bpf_dynptr_data(dynptr, 0, sizeof(*dispatched));
+
+	/* The ring admits one drainer at a time. */
+	WRITE_ONCE(nr_drained, nr_drained + 1);
+	if (dispatched)
+		apply_dispatched(dispatched);
+	else
+		count(SCHERZO_CNT_FAILED);
+	/* Non-zero stops: keep two slots for what this dispatch itself may still insert. */
+	return scx_bpf_dispatch_nr_slots() <= 2;
+}
+
+/* One CPU drains at a time; the others find -EBUSY, and go on with what is queued already. */
+static __always_inline void drain_dispatched(const struct scherzo_control *page)
+{
+	if (READ_ONCE(page->nr_submitted) == READ_ONCE(nr_drained) || scx_bpf_dispatch_nr_slots() <= 2)
+		return;
+	bpf_user_ringbuf_drain(&dispatched_tasks, drain_one, NULL, BPF_RB_NO_WAKEUP);
+}
+
+#endif /* SCHERZO_DISPATCHED_BPF_H */

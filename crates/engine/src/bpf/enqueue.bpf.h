@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * enqueue.bpf.h: a task must wait for a CPU (ops.enqueue), or need not any more (ops.dequeue).
+ */
+#ifndef SCHERZO_ENQUEUE_BPF_H
+#define SCHERZO_ENQUEUE_BPF_H
+
+#include "engine_thread.bpf.h"
+#include "wake.bpf.h"
+#include "watchdog.bpf.h"
+
+/* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
+static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *tctx)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (tctx->wait_cpu == cpu || !cpuc)
+		return;
+	tctx->wait_cpu = cpu;
+	tctx->wait_higher_class_ns = cpu_higher_class_ns(cpuc, scx_bpf_now());
+}
+
+/* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
+static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_control *page, struct control_word word,
+			       u32 klass, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (!cpuc || !(enq_flags & SCX_ENQ_WAKEUP))
+		return false;
+	if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		run_at_once(p, page, enq_flags, SCHERZO_CNT_DIRECT);
+		return true;
+	}
+	if (word.preemption && klass == SCHERZO_CLASS_INTERACTIVE && try_preempt(cpuc)) {
+		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The task was interrupted for the engine or for a quicker one, or to move up, with part of its slice left: that is no reason
+ * to ask the engine about it, or each of its runs would cause the next.
+ */
+static __always_inline bool gave_way(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
+
+	return cpuc && (READ_ONCE(cpuc->makes_room) || (cores_differ && tctx->moves_up)) &&
+	       !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
+}
+
+/* The same where the kernel has the seat. */
+static __always_inline void wait_by_policy(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+					   struct control_word word, u64 enq_flags)
+{
+	u32 klass = task_class(tctx);
+	s32 cpu;
+
+	if (is_pinned(p) && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	if (enq_flags & SCX_ENQ_REENQ)
+		count(SCHERZO_CNT_REQUEUED);
+	queue_by_policy(p, word_bits(word), enq_flags);
+	if (!(enq_flags & SCX_ENQ_REENQ) || is_pinned(p) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return;
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Where a task goes that no CPU was taken for: into a queue of ours or to user space. */
+static __always_inline void enqueue_contended(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+				     struct control_word word, u64 enq_flags)
+{
+	u32 klass;
+
+	if (!tctx || is_degraded() || (frees_memory(p) && !word.kernel_seat)) {
+		queue_in_kernel(p, word_bits(word), enq_flags);
+		return;
+	}
+	follow_wait(p, tctx);
+	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
+		return;
+	if (word.kernel_seat) {
+		wait_by_policy(p, tctx, page, word, enq_flags);
+		return;
+	}
+	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
+		requeue(p, tctx, word, enq_flags);
+		return;
+	}
+
+	klass = task_class(tctx);
+	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_classified(p, word_bits(word), enq_flags))
+		return;
+	if (!submit(p, tctx, page, klass, enq_flags))
+		queue_in_kernel(p, word_bits(word), enq_flags);
+}
+
+void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct control_word word;
+	u64 kick_flags;
+	s32 cpu;
+
+	if (!page) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	word = control_word(page);
+	if (tctx) {
+		leave_dsq(tctx);
+		/* Pinned tasks and those that are new have not been through select_cpu. */
+		if (!tctx->wait_since_ns && enq_flags & SCX_ENQ_WAKEUP)
+			wake_up(p, tctx, scx_bpf_now());
+		else if (!tctx->wait_since_ns)
+			start_waiting(p, tctx, scx_bpf_now());
+	}
+	if (gets_no_interrupts()) {
+		/* The kernel itself reschedules the CPU that it chose for the task. */
+		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_OFFLINE);
+		return;
+	}
+	if (is_engine(p)) {
+		WRITE_ONCE(engine_waits, 1);
+		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
+		cpu = engine_cpu(p, word, &kick_flags);
+		make_room_for_engine(cpu, kick_flags);
+		scx_bpf_kick_cpu(cpu, kick_flags);
+		return;
+	}
+	if (is_kthread(p) && is_pinned(p)) {
+		/* Back in the local DSQ it would be re-enqueued with each switch between real-time tasks. */
+		if (!tctx || !(enq_flags & SCX_ENQ_REENQ)) {
+			run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
+			return;
+		}
+		queue_kthread_on_own_cpu(p, tctx, page, enq_flags);
+		arm_watchdog();
+		return;
+	}
+	enqueue_contended(p, tctx, page, word, enq_flags);
+	/* Afterwards: it may have been about to stop because there was nothing yet. */
+	arm_watchdog();
+}
+
+void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	cancel_flight(tctx);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		uncount_weight(tctx);
+}
+
+#endif /* SCHERZO_ENQUEUE_BPF_H */

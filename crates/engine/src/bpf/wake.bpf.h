@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * wake.bpf.h: a task wakes up: an idle CPU, or one that is taken from another task, or none (ops.select_cpu).
+ */
+#ifndef SCHERZO_WAKE_BPF_H
+#define SCHERZO_WAKE_BPF_H
+
+#include "flight.bpf.h"
+#include "follow.bpf.h"
+#include "higher_class.bpf.h"
+#include "seat.bpf.h"
+
+static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
+					enum scherzo_counter counter)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
+	count_here(counter);
+}
+
+/*
+ * This CPU is being taken down and has passed the point where it still gets interrupts. Work for its own interrupt
+ * (scx_bpf_kick_cpu(), a ring's notification, a timer that is started) would stay in its list until it is taken down the
+ * next time, and block whatever is added to that list meanwhile. Wake-ups do come from here: of who asked for the CPU to be
+ * taken down, and by the interrupt work that the kernel flushes last.
+ */
+static __always_inline bool gets_no_interrupts(void)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	const struct cpumask *online;
+	bool gone;
+
+	if (!cpuc || cpuc->online)
+		return false;
+	online = scx_bpf_get_online_cpumask();
+	gone = !bpf_cpumask_test_cpu(cpu, online);
+	scx_bpf_put_cpumask(online);
+	return gone;
+}
+
+static __always_inline void start_waiting(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	tctx->wait_since_ns = now;
+	tctx->wait_cpu = cpu;
+	tctx->wait_higher_class_ns = cpuc ? cpu_higher_class_ns(cpuc, now) : 0;
+}
+
+/* The same for one that was woken, which ends a burst. */
+static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	tctx->woken = true;
+	tctx->last_burst_ns = tctx->burst_ns;
+	tctx->burst_ns = 0;
+	credit_sleep(p, tctx, now);
+	start_waiting(p, tctx, now);
+}
+
+/*
+ * The engine has the task's CPU and little to do there: it is gone again in microseconds, sooner than any other CPU could
+ * be had.
+ */
+static __always_inline bool waits_behind_engine(struct task_struct *p, s32 prev_cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
+
+	return cpuc && READ_ONCE(cpuc->runs_engine) && may_run_on(p, prev_cpu) &&
+	       bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) <= RING_NEARLY_EMPTY_BYTES;
+}
+
+/*
+ * Low-power: a CPU that carries batch work anyway, idle or taken from that work, before one that sleeps is woken. The CPU,
+ * on which the task then runs at once, or -1.
+ */
+static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control *page, struct control_word word, u32 klass)
+{
+	s32 cpu = low_power_cpu(p, LOW_POWER_IDLE);
+
+	if (cpu >= 0) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return cpu;
+	}
+	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return -1;
+	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
+	if (cpu >= 0)
+		run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+	return cpu;
+}
+
+/*
+ * An interactive task that found no idle CPU: on whose it runs instead, or -1 if it has to wait in a queue. The waker's if
+ * that is about to sleep; who is to be believed in that comes first, who only says so comes last.
+ */
+static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
+					 const struct scherzo_control *page, struct control_word word,
+					 s32 prev_cpu, bool waker_says_done)
+{
+	struct cpu_ctx *cpuc;
+	s32 cpu;
+
+	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu)))
+		return -1;
+	if (waker_says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return bpf_get_smp_processor_id();
+	}
+	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu))) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		return prev_cpu;
+	}
+	if (word.preemption) {
+		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
+		if (cpu < 0 && word.kernel_seat)
+			cpu = interrupt_any_longer(p, prev_cpu);
+		cpuc = cpu_ctx(cpu);
+		if (cpuc) {
+			note_brief(cpuc, tctx, scx_bpf_now() + TAKEOVER_NS);
+			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+			return cpu;
+		}
+	}
+	if (!waker_says_done || !follows_waker(p))
+		return -1;
+	run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+	return bpf_get_smp_processor_id();
+}
+
+s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct control_word word;
+	struct task_struct *waker;
+	bool idle = false;
+	u64 now = 0;
+	u32 klass;
+	s32 cpu;
+
+	if (!page || !tctx)
+		return prev_cpu;
+	word = control_word(page);
+	/* Its place is chosen in enqueue: a local queue could be taken by a higher class, with nobody to fetch it. */
+	if (is_engine(p))
+		return prev_cpu;
+
+	if (wake_flags & SCX_WAKE_TTWU) {
+		waker = bpf_get_current_task_btf();
+		tctx->waker_pid = waker->pid;
+		tctx->woken_by_sleeper = wake_flags & SCX_WAKE_SYNC;
+		now = scx_bpf_now();
+		inherit_from_child(p, waker);
+		wake_up(p, tctx, now);
+	}
+	if (word.full_user || gets_no_interrupts())
+		return prev_cpu;
+	klass = task_class(tctx);
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
+		cpu = run_on_awake_cpu(p, page, word, klass);
+		if (cpu >= 0) {
+			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+			return cpu;
+		}
+		if (stays_packed(p, word, klass))
+			return prev_cpu;
+	}
+
+	if (READ_ONCE(nr_idle) <= 0) {
+		/* Nobody idles: spare the search. */
+		cpu = -1;
+	} else if (cores_differ || word.own_idle) {
+		cpu = find_idle_cpu(p, prev_cpu, word_bits(word));
+		idle = cpu >= 0;
+	} else {
+		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	}
+	if (idle) {
+		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
+		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+		return cpu;
+	}
+	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded())
+		return prev_cpu;
+	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+	if (cpu < 0)
+		return prev_cpu;
+	refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
+	return cpu;
+}
+
+#endif /* SCHERZO_WAKE_BPF_H */
