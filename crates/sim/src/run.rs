@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
             tgid: crate::machine::FIRST_PID,
             cgroup_id: 1,
         };
-        let id = self.machine.create(self.groups.len(), &engine);
+        let id = self.machine.create(0, self.groups.len(), &engine);
         assert_eq!(id, ENGINE, "the engine is the first task");
         self.works.push(None);
         self.machine.tasks[ENGINE].remaining_ns = 1;
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         for number in 0..*group.count.get_ref() {
             let first = self.machine.tasks.len();
             for stage in 0..nr_stages {
-                let id = self.create(index, &format!("{}-{number}", group.name), Work::of(group, stage));
+                let id = self.create(0, index, &format!("{}-{number}", group.name), Work::of(group, stage));
                 let closes = group.kind == Kind::PingPong && stage == 1;
                 let successor = if closes { Some(first) } else { (stage + 1 < nr_stages).then_some(id + 1) };
                 let Some(work) = &mut self.works[id] else { continue };
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn create(&mut self, index: usize, name: &str, work: Work) -> TaskId {
+    fn create(&mut self, cpu: usize, index: usize, name: &str, work: Work) -> TaskId {
         let group = self.groups[index];
         let identity = Identity {
             name: name.to_owned(),
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
             cgroup_id: 2 + index as u64,
         };
         self.works.push(Some(work));
-        self.machine.create(index, &identity)
+        self.machine.create(cpu, index, &identity)
     }
 
     fn go_until(&mut self, end: u64) {
@@ -220,6 +220,9 @@ impl<'a> Run<'a> {
             Next::Exit => {
                 const EXITING: u32 = 0x4;
                 self.machine.tasks[id].kernel_mut().flags |= EXITING;
+                if let Some(parent) = self.works[id].as_ref().and_then(Work::waiting_parent) {
+                    self.machine.wake(cpu, parent, true);
+                }
                 self.machine.tasks[id].state = State::Dead;
                 self.machine.schedule(cpu);
                 return false;
@@ -258,8 +261,8 @@ impl<'a> Run<'a> {
     }
 
     fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
-        let Some(work) = self.works[id].as_ref().map(Work::of_child) else { return };
-        let child = self.create(self.machine.tasks[id].group, "child", work);
+        let Some(work) = self.works[id].as_ref().map(|work| work.of_child(id)) else { return };
+        let child = self.create(cpu, self.machine.tasks[id].group, "child", work);
         let parent = self.machine.tasks[id].raw();
         let task = &mut self.machine.tasks[child];
         task.kernel_mut().real_parent = parent;

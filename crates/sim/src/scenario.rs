@@ -73,6 +73,8 @@ pub enum Kind {
     Chain,
     /// Forks a child that computes and exits, each time that it has computed itself.
     ForkStorm,
+    /// Forks a child that computes and exits, waits for it, and so on, as a shell does; itself it computes for a tenth of that.
+    ForkWait,
     /// Two tasks that wake each other.
     PingPong,
 }
@@ -228,7 +230,7 @@ fn check_group(group: &Spanned<Group>, nr_cpus: usize) -> Result<(), Fault> {
         Kind::Napper => &["compute_us", "sleep_us"],
         Kind::Periodic => &["compute_us", "period_us"],
         Kind::Chain => &["period_us"],
-        Kind::ForkStorm | Kind::PingPong => &["compute_us"],
+        Kind::ForkStorm | Kind::ForkWait | Kind::PingPong => &["compute_us"],
     };
     for (key, time) in times {
         match time {

@@ -44,7 +44,8 @@ pub struct Work {
     /// When the piece of work became due that it is at.
     due_ns: u64,
     woke_successor: bool,
-    child: bool,
+    /// Who forked it.
+    parent: Option<TaskId>,
     /// When its timer wakes it.
     pub wake_at: Option<u64>,
 }
@@ -67,14 +68,14 @@ impl Work {
             nr_pending: 0,
             due_ns: 0,
             woke_successor: false,
-            child: false,
+            parent: None,
             wake_at: None,
         }
     }
 
     /// Of a forked child.
-    pub fn of_child(&self) -> Self {
-        Self { child: true, ..self.clone() }
+    pub fn of_child(&self, parent: TaskId) -> Self {
+        Self { parent: Some(parent), ..self.clone() }
     }
 
     /// When the task is first woken, and its work then. Those of a group do not all begin at once.
@@ -90,7 +91,7 @@ impl Work {
     pub fn demand(&self, whole: u64) -> u64 {
         let of = |interval_ns: u64| whole * self.compute_ns.min(interval_ns) / interval_ns;
         match self.kind {
-            Kind::Hog | Kind::ForkStorm | Kind::PingPong => whole,
+            Kind::Hog | Kind::ForkStorm | Kind::ForkWait | Kind::PingPong => whole,
             Kind::Napper => of(self.compute_ns + self.sleep_ns),
             Kind::Periodic | Kind::Chain => of(self.period_ns),
         }
@@ -98,7 +99,7 @@ impl Work {
 
     /// The work is done: what follows, and how long it took since it was due, if somebody waits for that.
     pub fn proceed(&mut self, now: u64) -> (Next, Option<u64>) {
-        if self.child {
+        if self.parent.is_some() {
             return (Next::Exit, None);
         }
         match self.kind {
@@ -110,7 +111,10 @@ impl Work {
             }
             Kind::Chain => self.next_stage(now),
             Kind::ForkStorm if std::mem::take(&mut self.woke_successor) => (Next::Compute(self.compute_ns), None),
-            Kind::ForkStorm => {
+            Kind::ForkWait if std::mem::take(&mut self.woke_successor) => {
+                (Next::Sleep { until: None, then_ns: self.compute_ns / 10 }, None)
+            }
+            Kind::ForkStorm | Kind::ForkWait => {
                 self.woke_successor = true;
                 (Next::Fork(self.compute_ns), None)
             }
@@ -173,7 +177,12 @@ impl Work {
 
     /// It was forked by another of its group.
     pub fn is_child(&self) -> bool {
-        self.child
+        self.parent.is_some()
+    }
+
+    /// Who waits for its end.
+    pub fn waiting_parent(&self) -> Option<TaskId> {
+        self.parent.filter(|_| self.kind == Kind::ForkWait)
     }
 
     /// Its work each time.

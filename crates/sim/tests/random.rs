@@ -18,7 +18,8 @@ fn random_scenario(rng: &mut Rng) -> String {
          threads_per_core = {threads}\nhz = {hz}\n"
     );
     for group in 0..rng.usize(1..6) {
-        let kind = rng.choice(["hog", "napper", "periodic", "chain", "fork-storm", "ping-pong"]).unwrap_or("hog");
+        let kind =
+            rng.choice(["hog", "napper", "periodic", "chain", "fork-storm", "fork-wait", "ping-pong"]).unwrap_or("hog");
         let (count, nice) = (rng.usize(1..4), rng.i32(-20..20));
         let mut time = || rng.u64(20..20_000);
         let (compute, sleep, period) = (time(), time(), time() + 500);

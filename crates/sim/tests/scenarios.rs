@@ -98,6 +98,30 @@ fn nice_levels_keep_their_meaning() {
     }
 }
 
+/// In low-power half of the machine sleeps, and what runs is divided by weight all the same.
+#[test]
+fn nice_levels_keep_their_meaning_in_every_mode() {
+    for mode in Mode::ALL {
+        let report = run(&scenario("nice-hogs"), &RunOptions { mode, ..RunOptions::default() });
+        all_rules_hold(&report);
+        let [share, other] = ["nice-0", "nice-5"].map(|name| report.group(name).expect("a group").share);
+        assert!((29 * other..33 * other).contains(&(10 * share)), "{mode:?}: {report}");
+    }
+}
+
+#[test]
+fn starting_programs_gets_its_share() {
+    all_are_fair("fork-wait", 10);
+}
+
+/// By weight alone a turn would come after more than ten seconds.
+#[test]
+fn little_weight_waits_for_a_second_at_most() {
+    let report = all_are_fair("low-weight", 20);
+    let group = report.group("nice-19").unwrap();
+    assert!(group.longest_gap_ns < 1_200_000_000, "{report}");
+}
+
 #[test]
 fn naps_are_no_sleep() {
     all_are_fair("nappers", 10);

@@ -20,15 +20,15 @@ impl Machine {
         call!(self, 0, init).unwrap_or(0)
     }
 
-    pub(super) fn op_init_task(&mut self, id: TaskId) -> i32 {
+    pub(super) fn op_init_task(&mut self, cpu: usize, id: TaskId) -> i32 {
         let p = self.tasks[id].raw();
         let mut args = InitTaskArgs { fork: true };
-        call!(self, self.this_cpu(), init_task, p, &raw mut args).unwrap_or(0)
+        call!(self, cpu, init_task, p, &raw mut args).unwrap_or(0)
     }
 
-    pub(super) fn op_enable(&mut self, id: TaskId) {
+    pub(super) fn op_enable(&mut self, cpu: usize, id: TaskId) {
         let p = self.tasks[id].raw();
-        call!(self, self.this_cpu(), enable, p);
+        call!(self, cpu, enable, p);
     }
 
     pub(super) fn op_exit_task(&mut self, cpu: usize, id: TaskId) {

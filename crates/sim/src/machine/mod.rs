@@ -223,18 +223,18 @@ impl Machine {
     }
 
     /// A new task; asleep until it is woken.
-    pub(crate) fn create(&mut self, group: usize, identity: &Identity) -> TaskId {
+    pub(crate) fn create(&mut self, cpu: usize, group: usize, identity: &Identity) -> TaskId {
         let id = self.tasks.len();
         let pid = FIRST_PID + id as i32;
         let task = Task::new(id, pid, group, identity);
         self.by_pid.insert(pid, id);
         self.tasks.push(task);
         if identity.class == Class::Ext {
-            let result = self.op_init_task(id);
+            let result = self.op_init_task(cpu, id);
             if result != 0 {
                 self.fail(format!("ops.init_task failed: {result}"));
             }
-            self.op_enable(id);
+            self.op_enable(cpu, id);
         }
         id
     }
