@@ -100,19 +100,28 @@ static __always_inline void advance_clock(struct llc_ctx *domain, u64 vruntime)
 		__sync_val_compare_and_swap(&domain->clock, clock, vruntime);
 }
 
+static __always_inline u64 cpus_per_domain(const struct scherzo_control *page)
+{
+	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+}
+
 /* Gives the task its place in the virtual time of the domain where it is now. */
-static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, u64 slice_ns)
+static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, const struct scherzo_control *page)
 {
 	const struct llc_ctx *from = llc_ctx(tctx->llc), *to = llc_ctx(llc);
-	u64 clock;
+	u64 clock, slice_ns;
+	s64 fair_weight, max_lag;
 
-	if (!to)
+	if (!to || !page)
 		return;
+	slice_ns = default_slice_ns(page);
+	fair_weight = READ_ONCE(to->fair_weight);
+	max_lag = policy_max_lag(fair_weight > 0 ? fair_weight : 0, cpus_per_domain(page), slice_ns);
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc)
 		tctx->vruntime += clock - READ_ONCE(from->clock);
 	tctx->llc = llc;
-	tctx->vruntime = policy_place(tctx->vruntime, clock, slice_ns, tctx->weight, tctx->slept);
+	tctx->vruntime = policy_place(tctx->vruntime, clock, slice_ns, tctx->weight, max_lag, tctx->slept);
 }
 
 /* A task has been woken: what it slept is credited, and its burst is over. */
@@ -131,11 +140,6 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
 		tctx->prompt = false;
-}
-
-static __always_inline u64 cpus_per_domain(const struct scherzo_control *page)
-{
-	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
 }
 
 /* How far the prompt of a domain may be ahead. */
@@ -211,13 +215,13 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 
 /* The task begins to run, perhaps without having been in a queue, and perhaps in another domain than it waited in. */
 static __always_inline void begin_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc,
-					    u64 slice_ns, u64 now)
+					    const struct scherzo_control *page, u64 now)
 {
 	struct llc_ctx *domain = llc_ctx(cpuc->llc);
 
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
-	place_in_virtual_time(tctx, cpuc->llc, slice_ns);
+	place_in_virtual_time(tctx, cpuc->llc, page);
 	tctx->slept = false;
 	tctx->charged_until_ns = now;
 	count_weight(tctx, cpuc->llc);
@@ -237,11 +241,22 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	uncount_weight(tctx);
 }
 
-/* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
-static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
+/* Charges what a task that runs right now, on this CPU, has run so far. */
+static __always_inline void charge_current(struct task_struct *p, struct task_ctx *tctx)
 {
-	u64 half_ns = parent->credit_ns / 2;
+	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
 
+	if (cpuc)
+		charge(p, tctx, cpuc, scx_bpf_now());
+}
+
+/* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
+static __always_inline void split_credit(struct task_ctx *child, struct task_struct *parent_task, struct task_ctx *parent)
+{
+	u64 half_ns;
+
+	charge_current(parent_task, parent);
+	half_ns = parent->credit_ns / 2;
 	parent->credit_ns -= half_ns;
 	child->credit_ns = half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
@@ -267,6 +282,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	if (!tctx || !child_ctx)
 		return 0;
 	tctx->slept_since_ns = 0;
+	charge_current(child, child_ctx);
 	credit_ns = tctx->credit_ns + child_ctx->credit_ns;
 	tctx->credit_ns = credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
 	child_ctx->credit_ns = 0;

@@ -13,11 +13,6 @@
 /* After a change of order the queues of the old one drain first for so long, then both take turns. */
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
 
-/* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
-#define PICK_FIFO 0x1 /* arrival order is the one in force */
-#define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
-#define PICK_KERNEL_SEAT 0x4 /* BPF follows the policy by itself */
-
 /*
  * The batch task that is due has waited longer than the bound. Keys say when a task would have arrived had it deserved
  * neither favour nor delay, so the head's key is its age, give or take half the bound.
@@ -114,7 +109,7 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 
 		if (llc >= nr_llcs)
 			llc -= nr_llcs;
-		if (take_by_policy(llc, cpu) || take_from_llc(llc, cpu, now, how)) {
+		if (take_by_policy(llc, cpu, how) || take_from_llc(llc, cpu, now, how)) {
 			count(SCHERZO_CNT_STOLEN);
 			return true;
 		}
@@ -143,13 +138,13 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 		return false;
 	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
 		return true;
-	if (policy_goes_first(cpuc, cpu, how) && take_by_policy(cpuc->llc, cpu))
+	if (policy_goes_first(cpuc, cpu, how) && take_by_policy(cpuc->llc, cpu, how))
 		return true;
 	if (pinned_goes_first(cpuc, cpu) && take_from(DSQ_CPU, cpu))
 		return true;
 	if (take_from_llc(cpuc->llc, cpu, now, how))
 		return true;
-	if (take_from(DSQ_CPU, cpu) || take_by_policy(cpuc->llc, cpu))
+	if (take_from(DSQ_CPU, cpu) || take_by_policy(cpuc->llc, cpu, how))
 		return true;
 	return nr_llcs > 1 && steal(cpuc->llc, cpu, now, how);
 }
@@ -312,7 +307,8 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		if (READ_ONCE(nr_in_flight) > 0)
 			sweep_in_flight(now);
 	}
-	if (word.kernel_seat && prev && prev->scx.flags & SCX_TASK_QUEUED && has_seat_work(cpuc->llc, cpu) &&
+	if (word.kernel_seat && how & PICK_BATCH && prev && prev->scx.flags & SCX_TASK_QUEUED &&
+	    has_seat_work(cpuc->llc, cpu) &&
 	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
 		keep_running(prev, page, cpuc, word);
 		return;

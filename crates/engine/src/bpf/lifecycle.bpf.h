@@ -86,7 +86,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	parent = args->fork ? bpf_get_current_task_btf() : NULL;
 	parent_ctx = parent ? task_ctx(parent) : NULL;
 	if (parent_ctx)
-		split_credit(tctx, parent_ctx);
+		split_credit(tctx, parent, parent_ctx);
 	tctx->slot = index;
 	tctx->last_cpu = -1;
 	tctx->wait_cpu = -1;

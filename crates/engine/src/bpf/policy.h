@@ -42,6 +42,8 @@
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
 /* Who runs for less between sleeps is light. */
 #define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
+/* Who is not prompt waits for so long at most, however little it weighs, as long as taking turns allows it. */
+#define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -100,16 +102,28 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 }
 
 /*
- * Virtual runtime within reach of the domain's virtual clock, so that neither a long run nor a long wait is remembered for ever:
- * two slices of its own time ahead or behind, and for one that slept nothing behind.
+ * How far the domain's virtual clock advances in the longest time that a task may wait, while tasks of these flat weights take
+ * turns on so many CPUs; but two slices of a task of nice 0 at least, so that with thousands of tasks, whose turns take longer
+ * than that anyway, weights keep their meaning.
  */
-static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, bool slept)
+static inline s64 policy_max_lag(u64 fair_weight, u64 nr_cpus, u64 slice_ns)
+{
+	u64 max_lag = POLICY_MAX_WAIT_NS * nr_cpus / (fair_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) ?: 1);
+
+	return max_lag > 2 * slice_ns ? max_lag : 2 * slice_ns;
+}
+
+/*
+ * Virtual runtime within reach of the domain's virtual clock, so that neither a long run nor a long wait is remembered for ever:
+ * two slices of its own time ahead, but not more than max_lag, or behind, and for one that slept nothing behind.
+ */
+static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, s64 max_lag, bool slept)
 {
 	s64 reach = policy_virtual_ns(2 * slice_ns, flat_weight);
 	s64 lag = (s64)(vruntime - clock);
 
-	if (lag > reach)
-		return clock + reach;
+	if (lag > (reach < max_lag ? reach : max_lag))
+		return clock + (reach < max_lag ? reach : max_lag);
 	if (lag < (slept ? 0 : -reach))
 		return slept ? clock : clock - reach;
 	return vruntime;

@@ -77,7 +77,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_dsq(tctx);
-	begin_to_charge(p, tctx, cpuc, page ? default_slice_ns(page) : SCX_SLICE_DFL, now);
+	begin_to_charge(p, tctx, cpuc, page, now);
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;

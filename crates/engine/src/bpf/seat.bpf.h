@@ -4,12 +4,24 @@
  *
  * A task enters one of two DSQs of its domain: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
  * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
+ *
+ * In fifo nobody goes first: all are queued by virtual runtime, where whoever wakes starts at the clock. Among tasks of equal
+ * weight that is the order of arrival, and the others get their shares: start-time fair queueing (P. Goyal, H. Vin, H. Cheng,
+ * SIGCOMM 1996). Who is prompt may still preempt who is not, unless preemption is off.
+ *
+ * In low-power the CPUs that are to sleep take no one who is not prompt, unless that task may run on no other CPU or has waited
+ * in vain.
  */
 #ifndef SCHERZO_SEAT_BPF_H
 #define SCHERZO_SEAT_BPF_H
 
 #include "credit.bpf.h"
 #include "place.bpf.h"
+
+/* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
+#define PICK_FIFO 0x1 /* arrival order is the one in force */
+#define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
+#define PICK_KERNEL_SEAT 0x4 /* BPF follows the policy by itself */
 
 /* A prompt task waits that is due before this one would be. */
 static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
@@ -71,34 +83,44 @@ static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, con
 	return slice_ns > SEAT_SLICE_MIN_NS ? slice_ns : SEAT_SLICE_MIN_NS;
 }
 
+/* A task that computes in low-power mode, and that none of the CPUs may run that stay awake: it wakes its own. */
+static __always_inline bool needs_sleeping_cpu(struct task_struct *p, struct control_word word, u32 klass)
+{
+	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE &&
+	       low_power_cpu(p, LOW_POWER_QUEUE) < 0;
+}
+
 /* Queues a task as the policy says. The caller arms the watchdog timer. */
 VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
 	const struct scherzo_control *page = control_page();
+	struct control_word word = word_of(bits);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *tctx = task_ctx(p);
-	u32 llc = cpu_llc(cpu), kind;
 	u64 slice_ns, key;
+	u32 llc, klass;
+	bool first;
 
 	if (!page || !tctx) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return 0;
 	}
+	klass = tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+	first = tctx->prompt && word.order != SCHERZO_ORDER_FIFO;
+	llc = is_pinned(p) ? cpu_llc(cpu) : target_llc(p, word, klass);
 	weigh(p, tctx, scx_bpf_now());
-	place_in_virtual_time(tctx, llc, default_slice_ns(page));
+	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
 	slice_ns = seat_slice_ns(page, tctx, llc);
-	key = tctx->prompt ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
+	key = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
 	count(SCHERZO_CNT_KERNEL);
-	if (is_pinned(p)) {
-		kind = tctx->prompt ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR;
-		insert(p, tctx, DSQ_ID(kind, cpu), slice_ns, key, enq_flags);
+	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu))) {
+		insert(p, tctx, DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu), slice_ns, key, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return 0;
 	}
-	kind = tctx->prompt ? DSQ_PROMPT : DSQ_FAIR;
-	insert(p, tctx, DSQ_ID(kind, llc), slice_ns, key, enq_flags);
-	kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
+	insert(p, tctx, DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc), slice_ns, key, enq_flags);
+	kick_idle_for(p, bits, klass);
 	return 0;
 }
 
@@ -206,13 +228,35 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 	return true;
 }
 
+/*
+ * The first of those that are not prompt has been the first for longer than it should: no CPU that stays awake takes it. As the
+ * watchdog timer has seen it.
+ */
+VERIFIED_ONCE int fair_is_late(u32 llc, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *domain = llc_ctx(llc);
+
+	return page && domain && nr_queued(DSQ_FAIR, llc) && domain->fair_head.pid &&
+	       time_delta(now, domain->fair_head.since_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
+}
+
+/* On a CPU that low-power wants asleep. */
+static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
+{
+	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_from(DSQ_CPU_FAIR, cpu) ||
+	       (fair_is_late(llc, scx_bpf_now()) && take_from(DSQ_FAIR, llc));
+}
+
 /* From the kernel seat's DSQs: the prompt first, unless they owe the others. */
-VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu)
+VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (!cpuc || !has_seat_work(llc, cpu))
 		return false;
+	if (!(how & PICK_BATCH))
+		return take_on_sleeping_cpu(llc, cpu);
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;

@@ -424,8 +424,7 @@ static __always_inline struct control_word control_word(const struct scherzo_con
 		.own_idle = flags & SCHERZO_FLAG_OWN_IDLE,
 		.whole_cores = flags & SCHERZO_FLAG_WHOLE_CORES,
 		.numa_local = flags & SCHERZO_FLAG_NUMA_LOCAL,
-		.kernel_seat = flags & SCHERZO_FLAG_KERNEL_SEAT && !(flags & SCHERZO_FLAG_FULL_USER) &&
-			       (u8)(word >> SCHERZO_CONTROL_MODE_SHIFT) == SCHERZO_MODE_INTERACTIVE,
+		.kernel_seat = flags & SCHERZO_FLAG_KERNEL_SEAT && !(flags & SCHERZO_FLAG_FULL_USER),
 		.order = word >> SCHERZO_CONTROL_ORDER_SHIFT,
 		.generation = word >> SCHERZO_CONTROL_GENERATION_SHIFT,
 	};

@@ -74,7 +74,8 @@ static __always_inline bool waits_behind_engine(struct task_struct *p, s32 prev_
  * Low-power: a CPU that carries batch work anyway, idle or taken from that work, before one that sleeps is woken. The CPU,
  * on which the task then runs at once, or -1.
  */
-static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control *page, struct control_word word, u32 klass)
+static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page,
+			    struct control_word word, u32 klass)
 {
 	s32 cpu = low_power_cpu(p, LOW_POWER_IDLE);
 
@@ -83,6 +84,8 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct scherzo_control 
 		return cpu;
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
+		return -1;
+	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p))))
 		return -1;
 	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
 	if (cpu >= 0)
@@ -158,7 +161,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		return prev_cpu;
 	klass = task_class(tctx);
 	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
-		cpu = run_on_awake_cpu(p, page, word, klass);
+		cpu = run_on_awake_cpu(p, tctx, page, word, klass);
 		if (cpu >= 0) {
 			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 			return cpu;

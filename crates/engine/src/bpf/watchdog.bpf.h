@@ -184,7 +184,7 @@ VERIFIED_ONCE int kick_for_late_batch(u64 now)
 	u32 llc;
 
 	bpf_for(llc, 0, nr_llcs) {
-		if (batch_is_late(llc, now)) {
+		if (batch_is_late(llc, now) || fair_is_late(llc, now)) {
 			kick_all(SCX_KICK_IDLE);
 			break;
 		}
