@@ -215,11 +215,28 @@ VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 	return false;
 }
 
+/*
+ * Nothing waits that this CPU could take: the usual case when the last task of a quiet machine goes to sleep. With several domains
+ * the others would have to be asked as well.
+ */
+static __always_inline bool nothing_waits(const struct cpu_ctx *cpuc)
+{
+	const struct llc_ctx *domain = llc_ctx(cpuc->llc);
+
+	return nr_llcs == 1 && domain && !READ_ONCE(engine_waits) && READ_ONCE(nr_in_flight) <= 0 &&
+	       READ_ONCE(domain->nr_prompt) <= 0 && READ_ONCE(domain->nr_fair) <= 0 &&
+	       READ_ONCE(domain->nr_interactive) <= 0 && READ_ONCE(domain->nr_batch) <= 0 &&
+	       READ_ONCE(domain->nr_fifo) <= 0 && READ_ONCE(cpuc->nr_own) <= 0 && READ_ONCE(cpuc->nr_own_prompt) <= 0 &&
+	       READ_ONCE(cpuc->nr_own_fair) <= 0;
+}
+
 /* A CPU's next task; true if there is one. */
 static __always_inline bool take_work(s32 cpu, struct cpu_ctx *cpuc, u64 now, u32 how, struct control_word word)
 {
 	bool may_reclaim = how & PICK_BATCH && !word.full_user;
 
+	if (nothing_waits(cpuc))
+		return false;
 	if (may_reclaim && cpuc->preempted && !others_are_due(cpuc->llc, now) && !nr_queued(DSQ_INTERACTIVE, cpuc->llc) &&
 	    !nr_queued(DSQ_CPU, cpu) && reclaim_preempted(cpu, cpu, word_bits(word), true))
 		return true;

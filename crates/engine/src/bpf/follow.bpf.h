@@ -62,15 +62,15 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
  * A waker that says it is about to sleep, and is to be believed: it exits, or ran briefly the last time and has not run for
  * longer so far.
  */
-static __always_inline bool is_done(struct task_struct *waker)
+static __always_inline bool is_done(struct task_struct *waker, u64 brief_ns)
 {
 	struct task_ctx *tctx;
 
 	if (waker->flags & PF_EXITING)
 		return true;
 	tctx = task_ctx(waker);
-	return tctx && tctx->last_burst_ns < BRIEF_NS &&
-	       tctx->burst_ns + time_delta(scx_bpf_now(), tctx->started_ns) < BRIEF_NS;
+	return tctx && tctx->last_burst_ns < brief_ns &&
+	       tctx->burst_ns + time_delta(scx_bpf_now(), tctx->started_ns) < brief_ns;
 }
 
 /*
@@ -87,6 +87,16 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 	if (waker->scx.slice > SYNC_LEASH_NS)
 		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
 	return true;
+}
+
+/*
+ * The waker will be gone sooner than an idle CPU would have woken up: its CPU is the better one although others idle. Both sides
+ * of a conversation in small messages then stay on one CPU.
+ */
+static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags)
+{
+	return word.kernel_seat && wake_flags & SCX_WAKE_SYNC && is_done(bpf_get_current_task_btf(), WORTH_WAITING_NS) &&
+	       follows_waker(p);
 }
 
 /*

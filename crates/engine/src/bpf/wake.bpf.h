@@ -106,7 +106,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 
 	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu)))
 		return -1;
-	if (waker_says_done && is_done(bpf_get_current_task_btf()) && follows_waker(p)) {
+	if (waker_says_done && is_done(bpf_get_current_task_btf(), BRIEF_NS) && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return bpf_get_smp_processor_id();
 	}
@@ -173,6 +173,9 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(nr_idle) <= 0) {
 		/* Nobody idles: spare the search. */
 		cpu = -1;
+	} else if (klass == SCHERZO_CLASS_INTERACTIVE && follows_brief_waker(p, word, wake_flags)) {
+		cpu = bpf_get_smp_processor_id();
+		idle = true;
 	} else if (cores_differ || word.own_idle) {
 		cpu = find_idle_cpu(p, prev_cpu, word_bits(word));
 		idle = cpu >= 0;
