@@ -15,6 +15,9 @@ use scherzo_rig::shell::Shell;
 /// Times that a CPU leaves and returns at once.
 const NR_QUICK_TURNS: u32 = 8;
 
+/// The unit's `WatchdogSec=`.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
 /// How long the service may take to come back, backoff included.
 const RECOVERY: Duration = Duration::from_secs(30);
 
@@ -39,6 +42,22 @@ pub(super) fn engine_killed(guest: &mut Guest) -> Result<()> {
             "LastError after SIG{signal} does not say that the engine was killed: {error}"
         );
     }
+    Ok(())
+}
+
+/// A service whose loop does not turn is ended by systemd's watchdog, and the next one loads again.
+pub(super) fn daemon_hangs(guest: &mut Guest) -> Result<()> {
+    let before = ensure_loaded(guest)?;
+    let main_pid = format!("systemctl show --value -p MainPID {UNIT}");
+    let daemon = guest.check(&main_pid, MOMENT)?;
+    let daemon = daemon.trim();
+    guest.check(&format!("kill -STOP {daemon}"), MOMENT)?;
+    wait_until(guest, "systemd ends a service that hangs", WATCHDOG * 3, |guest| {
+        Ok(guest.run(&format!("kill -0 {daemon}"), MOMENT)?.status != 0)
+    })?;
+    wait_for_state(guest, "running", RECOVERY)?;
+    ensure!(guest.check(&main_pid, MOMENT)?.trim() != daemon, "it is the same process");
+    ensure!(kernel(guest)?.enable_seq > before.enable_seq, "the scheduler was not loaded anew");
     Ok(())
 }
 

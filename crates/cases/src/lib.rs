@@ -59,6 +59,7 @@ const SCHEDULING: &[Case] = &[
     case("a standby engine takes over", kills::one),
     case("a standby engine prepared for other CPUs", kills::one_after_hotplug),
     case("daemon killed", faults::daemon_killed),
+    case("daemon hangs", faults::daemon_hangs),
     case("suspend and resume", system_events::suspend),
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
     case("fast and slow cores are recognised", cores::recognised),

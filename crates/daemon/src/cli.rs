@@ -26,6 +26,7 @@ use crate::input::{Input, NR_INPUTS};
 use crate::kernel::Uevents;
 use crate::log;
 use crate::log_control::{self, LogControl};
+use crate::manager;
 use crate::power;
 use crate::profile;
 use crate::rcu;
@@ -144,6 +145,7 @@ pub async fn serve<E: Engine>(
         }
         Err(problem) => bail!("may not own {BUS_NAME}; run as root with the bus policy installed: {problem}"),
     }
+    manager::ready();
     let mut followers = power::follow(&bus, &inputs);
     followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));

@@ -11,7 +11,7 @@
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`describe`]: what there is to know about settings and modes;
 //! - [`diagnose`]: what is wrong, and what to do;
-//! - [`log`] and [`log_control`]: what is logged;
+//! - [`log`] and [`log_control`]: what is logged; `manager`: what the service manager is told;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
@@ -37,6 +37,7 @@ pub mod input;
 pub mod kernel;
 pub mod log;
 pub mod log_control;
+mod manager;
 pub mod power;
 mod profile;
 pub mod rcu;

@@ -21,6 +21,7 @@ use crate::bus;
 use crate::engine::Engine;
 use crate::input::{Answer, Input};
 use crate::kernel;
+use crate::manager::{self, Watchdog};
 use crate::rcu::SetPolicy;
 use clients::{Clients, log_state};
 use files::Files;
@@ -85,13 +86,15 @@ impl<E: Engine> Shell<E> {
         mut inbox: mpsc::Receiver<Input>,
         mut calls: mpsc::Receiver<Input>,
     ) -> std::io::Result<()> {
-        let mut alarm = Alarm::new()?;
+        let (mut alarm, mut watchdog) = (Alarm::new()?, Watchdog::new());
         log_state(&self.supervisor.view());
         self.files.note_boot();
         let first = std::mem::take(&mut self.first);
         self.carry_out(first);
         while !self.leaving {
-            let wakeup = self.supervisor.next_wakeup().map(|at| self.started + at);
+            watchdog.feed(Instant::now());
+            let supervisor = self.supervisor.next_wakeup().map(|at| self.started + at);
+            let wakeup = supervisor.into_iter().chain(watchdog.due_at()).min();
             let input = tokio::select! {
                 biased;
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
@@ -147,8 +150,10 @@ impl<E: Engine> Shell<E> {
             Input::GetHistorySince { cursor, reply } => drop(reply.send(self.files.history_since(cursor))),
             Input::Reload => {
                 info!("reading the configuration again");
+                manager::reloading();
                 self.files.read_settings_again();
                 self.apply_settings(None);
+                manager::ready();
             }
             Input::Session => self.happen(Event::Session),
             Input::Power(event) => self.happen(Event::Power(event)),
@@ -156,7 +161,10 @@ impl<E: Engine> Shell<E> {
                 self.clients.has_gone(&peer);
                 self.happen(Event::PeerGone(peer));
             }
-            Input::Shutdown => self.happen(Event::Shutdown),
+            Input::Shutdown => {
+                manager::stopping();
+                self.happen(Event::Shutdown);
+            }
         }
     }
 

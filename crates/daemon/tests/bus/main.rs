@@ -13,6 +13,7 @@ mod faults;
 mod floods;
 mod holds;
 mod log_control;
+mod manager;
 mod noise;
 mod power;
 mod profile;

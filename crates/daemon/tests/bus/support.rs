@@ -93,10 +93,16 @@ impl Stage {
 
     /// Starts the daemon without waiting for it.
     pub fn spawn(&self, options: &[&str]) -> Process {
+        self.spawn_with(options, &[])
+    }
+
+    /// Starts the daemon with these variables in its environment, without waiting for it.
+    pub fn spawn_with(&self, options: &[&str], environment: &[(&str, &str)]) -> Process {
         let child = Command::new(env!("CARGO_BIN_EXE_scherzod"))
             .args(["--simulate", "--address", &self.address, "--simulate-root"])
             .arg(self.bus.directory())
             .args(options)
+            .envs(environment.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
