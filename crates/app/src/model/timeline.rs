@@ -39,6 +39,8 @@ pub(crate) struct Sample {
     /// What the engine keeps in memory.
     engine_bytes: u64,
     waits: Waits,
+    /// As they were at the end of this second.
+    stats: Stats,
 }
 
 /// The seconds that were seen.
@@ -113,13 +115,17 @@ impl Timeline {
         Series { name, hue, stroke, points: self.samples.iter().map(point).collect() }
     }
 
-    /// One line per second. Column names are stable and not translated; waits are those of that second.
+    /// One line per second. Column names are stable and not translated; waits are those of that second. At the end is
+    /// every statistic, by the name that it has in JSON, as it was then: so one that is new is there as well.
     pub(crate) fn csv(&self) -> String {
         let mut text =
             "time_s,cpu_share,direct_per_s,user_per_s,kernel_per_s,nr_waiting,engine_share,engine_bytes".to_owned();
         for class in Class::ALL {
             // Writing to a string cannot fail.
             let _ = write!(text, ",nr_waits_{0},wait_{0}_p50_us,wait_{0}_p99_us", class.name());
+        }
+        for key in Stats::KEYS {
+            let _ = write!(text, ",stats.{key}");
         }
         text.push('\n');
         for sample in &self.samples {
@@ -145,6 +151,7 @@ impl Sample {
             engine_share: rate(|stats| stats.engine_cpu_ns) / 1e9,
             engine_bytes: now.stats.process_resident_bytes.max(now.stats.resident_bytes),
             waits: now.waits.since(&before.waits),
+            stats: now.stats.clone(),
         }
     }
 
@@ -158,6 +165,9 @@ impl Sample {
         for class in Class::ALL {
             let waits = self.waits.of(class);
             let _ = write!(text, ",{},{},{}", waits.nr_total(), waits.percentile_us(500), waits.percentile_us(990));
+        }
+        for key in Stats::KEYS {
+            let _ = write!(text, ",{}", self.stats.get(key).unwrap_or_default());
         }
         text.push('\n');
     }
@@ -217,7 +227,18 @@ mod tests {
     fn every_line_of_the_file_has_every_column() {
         let csv = at(&[1, 2, 3]).csv();
         let columns: Vec<_> = csv.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [20; 3]);
+        assert_eq!(columns, [20 + Stats::KEYS.len(); 3]);
         assert!(csv.lines().nth(1).is_some_and(|line| line.starts_with("1700000002,0.5000,100.0,")), "{csv}");
+    }
+
+    #[test]
+    fn every_statistic_is_in_the_file() {
+        let csv = at(&[1, 2]).csv();
+        let lines: Vec<Vec<_>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        for key in Stats::KEYS {
+            assert!(lines[0].contains(&format!("stats.{key}").as_str()), "{key}");
+        }
+        let column = lines[0].iter().position(|name| *name == "stats.nr_direct").unwrap();
+        assert_eq!(lines[1][column], "200");
     }
 }
