@@ -7,7 +7,7 @@ use crate::arrivals::Arrivals;
 use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Policy, Totals};
 use crate::ids::{Pid, SlotId};
-use crate::queued::{BadRecord, Load, QueuedTask};
+use crate::queued::{BadRecord, QueuedTask};
 use crate::settings::Settings;
 
 /// First come, first served.
@@ -52,12 +52,8 @@ impl Policy for FifoPolicy {
         Ok(())
     }
 
-    fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool {
-        self.dispatched.get(slot.index()).is_some_and(|dispatched| dispatched.pid == pid) && self.waiting.remove(slot)
-    }
-
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool {
-        self.dequeue(slot, pid)
+        self.dispatched.get(slot.index()).is_some_and(|dispatched| dispatched.pid == pid) && self.waiting.remove(slot)
     }
 
     fn peek(&self) -> Option<DispatchedTask> {
@@ -71,8 +67,6 @@ impl Policy for FifoPolicy {
     fn nr_pending(&self) -> usize {
         self.waiting.len()
     }
-
-    fn observe_load(&mut self, _: u64, _: Load) {}
 
     fn set_settings(&mut self, settings: Settings) {
         self.slice_ns = settings.clamped().base_slice_ns;

@@ -11,7 +11,7 @@
 
 use crate::dispatched::{Classification, DispatchedTask, Order};
 use crate::ids::{Pid, SlotId};
-use crate::queued::{BadRecord, Load, QueuedTask};
+use crate::queued::{BadRecord, QueuedTask};
 use crate::settings::Settings;
 
 /// Sizes fixed at construction.
@@ -47,15 +47,25 @@ pub struct Totals {
 }
 
 /// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the records say.
+///
+/// ```
+/// use scherzo_policy::{FifoPolicy, Pid, Policy, QueuedTask, Settings, SlotId};
+///
+/// let mut policy = FifoPolicy::new(16, Settings::default());
+/// policy.enqueue(&QueuedTask { slot: SlotId(3), pid: Pid(42), now_ns: 1_000, ..QueuedTask::default() })?;
+/// assert_eq!(policy.peek().map(|task| task.pid), Some(Pid(42)));
+///
+/// let task = policy.pop().expect("one waits");
+/// assert_eq!((task.slot, task.slice_ns), (SlotId(3), Settings::default().base_slice_ns));
+/// assert_eq!(policy.nr_pending(), 0);
+/// # Ok::<(), scherzo_policy::BadRecord>(())
+/// ```
 pub trait Policy {
     /// A task waits to be run. A second enqueue of the same slot replaces the first.
     fn enqueue(&mut self, queued: &QueuedTask) -> Result<(), BadRecord>;
 
     /// News about a task that does not wait here.
     fn refresh(&mut self, queued: &QueuedTask) -> Result<(), BadRecord>;
-
-    /// The task no longer waits; says whether it did. `pid` must match, or nothing happens.
-    fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool;
 
     /// The task is gone and its slot free; says whether it was known. `pid` must match, or nothing happens.
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool;
@@ -68,9 +78,6 @@ pub trait Policy {
 
     /// Tasks waiting here.
     fn nr_pending(&self) -> usize;
-
-    /// Tells how busy the machine is, between records.
-    fn observe_load(&mut self, now_ns: u64, load: Load);
 
     /// Changes settings; takes effect with the next record, and for [`Self::order`] at once.
     fn set_settings(&mut self, settings: Settings);

@@ -34,7 +34,19 @@ const LATER: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolFull;
 
-/// Waiting tasks by ordering key.
+/// Waiting tasks by deadline; those with the same one in the order of their arrival.
+///
+/// ```
+/// use scherzo_policy::SlotId;
+/// use scherzo_policy::pool::Pool;
+///
+/// let mut pool = Pool::new(8, 16);
+/// for (slot, deadline_ns) in [(3, 200), (5, 100), (7, 200)] {
+///     pool.insert(SlotId(slot), deadline_ns).expect("there is room");
+/// }
+/// pool.remove(SlotId(7));
+/// assert_eq!([pool.pop(), pool.pop(), pool.pop()], [Some(SlotId(5)), Some(SlotId(3)), None]);
+/// ```
 #[derive(Debug)]
 pub struct Pool {
     /// The task that goes first is here, if there is any.

@@ -35,7 +35,7 @@ use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Limits, Policy, Totals};
 use crate::ids::{Pid, SlotId};
 use crate::pool::{Pool, PoolFull};
-use crate::queued::{BadRecord, Load, QueuedTask, TaskFlags};
+use crate::queued::{BadRecord, QueuedTask, TaskFlags};
 use crate::settings::{Mode, Settings};
 use crate::slice::slice_ns;
 use crate::time::{Clock, advance, signed_diff};
@@ -236,10 +236,6 @@ impl Policy for Scherzo {
         Ok(())
     }
 
-    fn dequeue(&mut self, slot: SlotId, pid: Pid) -> bool {
-        self.has(slot, pid) && self.withdraw(slot)
-    }
-
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool {
         let known = self.has(slot, pid);
         if known {
@@ -262,10 +258,6 @@ impl Policy for Scherzo {
 
     fn nr_pending(&self) -> usize {
         self.pool.len() + self.overflow.len()
-    }
-
-    fn observe_load(&mut self, now_ns: u64, load: Load) {
-        self.under_use.observe(now_ns, load, self.nr_cpus);
     }
 
     fn set_settings(&mut self, settings: Settings) {

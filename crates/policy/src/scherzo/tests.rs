@@ -6,6 +6,7 @@ mod properties;
 
 use super::*;
 use crate::ids::{CpuId, Generation};
+use crate::queued::Load;
 use crate::settings::LoadSettings;
 
 const MS: u64 = 1_000_000;

@@ -115,7 +115,7 @@ fn tasks_that_wait_survive_a_change_of_mode_and_follow_it() {
 fn interactive_uses_arrival_order_while_the_machine_is_under_used() {
     let mut policy = policy();
     assert_eq!(policy.order(), Order::Deadline);
-    policy.observe_load(5, Load { nr_running: 1, nr_waiting: 0 });
+    policy.refresh(&QueuedTask { load: Load { nr_running: 1, nr_waiting: 0 }, ..queued(0, 5) }).unwrap();
     assert_eq!((policy.order(), policy.totals().fifo_since_ns), (Order::Fifo, Some(5)));
     for settings in [
         LoadSettings { mode: Mode::LowPower, ..LoadSettings::default() }.into(),
@@ -138,7 +138,7 @@ fn what_does_not_fit_is_handed_straight_back_in_order_and_counted() {
     }
     assert_eq!(policy.totals().nr_overflow, u64::from(NR_SLOTS - CAPACITY));
     assert!(policy.exit(SlotId(13), Pid(1013)));
-    assert!(policy.dequeue(SlotId(3), Pid(1003)));
+    assert!(policy.exit(SlotId(3), Pid(1003)));
     assert_eq!(slots(&drain(&mut policy)), [12, 14, 15, 0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
 }
 
@@ -169,7 +169,7 @@ fn records_that_name_no_task_are_counted() {
     let mut policy = policy();
     assert_eq!(policy.enqueue(&queued(NR_SLOTS, 0)), Err(BadRecord::Slot));
     assert_eq!(policy.refresh(&QueuedTask { pid: Pid(0), ..queued(0, 0) }), Err(BadRecord::Pid));
-    assert!(!policy.exit(SlotId(u32::MAX), Pid(1)) && !policy.dequeue(SlotId(0), Pid(0)));
+    assert!(!policy.exit(SlotId(u32::MAX), Pid(1)) && !policy.exit(SlotId(0), Pid(0)));
     assert_eq!((policy.totals().nr_bad_records, policy.nr_pending()), (2, 0));
     assert_eq!(policy.classification(SlotId(u32::MAX)), Classification::default());
 }

@@ -10,10 +10,8 @@ use super::*;
 enum Op {
     Enqueue(QueuedTask),
     Refresh(QueuedTask),
-    Dequeue(SlotId, Pid),
     Exit(SlotId, Pid),
     Pop,
-    Load(u64, Load),
     Settings(Settings),
     NrCpus(u32),
 }
@@ -66,10 +64,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         8 => garbage().prop_map(Op::Enqueue),
         2 => garbage().prop_map(Op::Refresh),
-        1 => (0..NR_SLOTS + 1, 0u32..4).prop_map(|(slot, pid)| Op::Dequeue(SlotId(slot), Pid(pid))),
         1 => (0..NR_SLOTS + 1, 0u32..4).prop_map(|(slot, pid)| Op::Exit(SlotId(slot), Pid(pid))),
         4 => Just(Op::Pop),
-        1 => (any::<u64>(), load()).prop_map(|(now_ns, load)| Op::Load(now_ns, load)),
         1 => settings().prop_map(Op::Settings),
         1 => any::<u32>().prop_map(Op::NrCpus),
     ];
@@ -94,15 +90,11 @@ impl Checked {
         match op {
             Op::Enqueue(queued) => self.enqueue(queued),
             Op::Refresh(queued) => self.refresh(queued),
-            Op::Dequeue(slot, pid) => {
-                assert_eq!(self.policy.dequeue(*slot, *pid), self.forget(*slot, *pid));
-            }
             Op::Exit(slot, pid) => {
                 let waited = self.forget(*slot, *pid);
                 assert!(self.policy.exit(*slot, *pid) || !waited);
             }
             Op::Pop => self.pop(),
-            Op::Load(now_ns, load) => self.policy.observe_load(*now_ns, *load),
             Op::Settings(settings) => {
                 self.settings = settings.clamped();
                 self.policy.set_settings(*settings);
