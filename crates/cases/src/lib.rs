@@ -177,73 +177,68 @@ const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
     case("the app", packages::app_without_sched_ext),
 ];
 
+fn group(name: impl Into<String>, kernel: Role, machine: &Machine, cases: &[Case]) -> Group {
+    Group { name: name.into(), kernel, machine: machine.clone(), cases: cases.to_vec() }
+}
+
 /// What `cargo xtask test packages` runs, in guests that hold nothing of this project but its packages.
 #[must_use]
 pub fn package_plan() -> Vec<Group> {
     let machine = Machine { nr_cpus: 2, time: Time::Steady, reboots: true, ..Machine::default() };
-    let group = |name, role, cases: &[Case]| Group { name, role, machine: machine.clone(), cases: cases.to_vec() };
     vec![
-        group("packages", Role::Lts, PACKAGES),
-        group("packages, malformed BTF", Role::MalformedBtf, PACKAGES_MALFORMED_BTF),
-        group("packages, no sched_ext", Role::WithoutSchedExt, PACKAGES_WITHOUT_SCHED_EXT),
+        group("packages", Role::Lts, &machine, PACKAGES),
+        group("packages, malformed BTF", Role::MalformedBtf, &machine, PACKAGES_MALFORMED_BTF),
+        group("packages, no sched_ext", Role::WithoutSchedExt, &machine, PACKAGES_WITHOUT_SCHED_EXT),
     ]
+}
+
+fn steady(nr_cpus: u32) -> Machine {
+    Machine { nr_cpus, time: Time::Steady, ..Machine::default() }
+}
+
+fn virtual_cpus(nr_cpus: u32) -> Machine {
+    Machine { nr_cpus, time: Time::Virtual, ..Machine::default() }
+}
+
+fn nodes() -> Machine {
+    Machine { nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) }
 }
 
 /// What `cargo xtask test vm` runs; `long` adds the long tests.
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
-    let steady = |nr_cpus| Machine { nr_cpus, time: Time::Steady, ..Machine::default() };
-    let virtual_cpus = |nr_cpus| Machine { nr_cpus, time: Time::Virtual, ..Machine::default() };
-    let virtual_time = virtual_cpus(4);
-    let living_machine = Machine { reboots: long, ..steady(2) };
     let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
     if long {
         scheduling.extend_from_slice(LONG);
         living.extend_from_slice(LIVING_LONG);
     }
-    let nodes = Machine { nr_cpus: 8, nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) };
     let two_cpus =
         [PING_PONG, &[case("an ejection beside a name that is not text", survival::name_that_is_not_text)]].concat();
+    let laptop = Machine { reboots: long, ..steady(2) };
     let mut groups = vec![
-        Group { name: "long-term kernel", role: Role::Lts, machine: steady(4), cases: scheduling.clone() },
-        Group { name: "newest kernel", role: Role::Newest, machine: steady(4), cases: scheduling },
-        Group { name: "virtual time", role: Role::Lts, machine: virtual_time.clone(), cases: LATENCY.to_vec() },
-        Group {
-            name: "shares and frames, 6.18",
-            role: Role::Lts,
-            machine: virtual_time.clone(),
-            cases: SHARES_AND_FRAMES.to_vec(),
-        },
-        Group {
-            name: "shares and frames, newest",
-            role: Role::Newest,
-            machine: virtual_time.clone(),
-            cases: SHARES_AND_FRAMES.to_vec(),
-        },
-        Group { name: "one CPU, newest", role: Role::Newest, machine: virtual_cpus(1), cases: PING_PONG.to_vec() },
-        Group { name: "two CPUs, 6.18", role: Role::Lts, machine: virtual_cpus(2), cases: two_cpus },
-        Group { name: "sockets and nodes", role: Role::Newest, machine: nodes.clone(), cases: TOPOLOGY.to_vec() },
-        Group { name: "everyday use", role: Role::Lts, machine: living_machine.clone(), cases: living.clone() },
-        Group { name: "malformed BTF", role: Role::MalformedBtf, machine: steady(2), cases: UNSUPPORTED.to_vec() },
-        Group { name: "no sched_ext", role: Role::WithoutSchedExt, machine: steady(2), cases: UNSUPPORTED.to_vec() },
+        group("long-term kernel", Role::Lts, &steady(4), &scheduling),
+        group("newest kernel", Role::Newest, &steady(4), &scheduling),
+        group("virtual time", Role::Lts, &virtual_cpus(4), LATENCY),
+        group("shares and frames, 6.18", Role::Lts, &virtual_cpus(4), SHARES_AND_FRAMES),
+        group("shares and frames, newest", Role::Newest, &virtual_cpus(4), SHARES_AND_FRAMES),
+        group("one CPU, newest", Role::Newest, &virtual_cpus(1), PING_PONG),
+        group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
+        group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
+        group("everyday use", Role::Lts, &laptop, &living),
+        group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
+        group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
     if long {
-        let survival = SURVIVAL.to_vec();
         let slow = Machine { nr_cpus: 2, time: Time::Slow, ..Machine::default() };
         groups.extend([
-            Group { name: "survival, 6.18", role: Role::Lts, machine: virtual_time.clone(), cases: survival.clone() },
-            Group { name: "survival, newest", role: Role::Newest, machine: virtual_time, cases: survival },
-            Group { name: "sockets and nodes, 6.18", role: Role::Lts, machine: nodes, cases: TOPOLOGY.to_vec() },
-            Group {
-                name: "two CPUs, newest",
-                role: Role::Newest,
-                machine: virtual_cpus(2),
-                cases: LONG_PING_PONG.to_vec(),
-            },
-            Group { name: "one CPU, 6.18", role: Role::Lts, machine: virtual_cpus(1), cases: LONG_PING_PONG.to_vec() },
-            Group { name: "kills", role: Role::Lts, machine: virtual_cpus(2), cases: KILLS.to_vec() },
-            Group { name: "everyday use, newest", role: Role::Newest, machine: living_machine, cases: living },
-            Group { name: "soak", role: Role::Newest, machine: slow, cases: SOAK.to_vec() },
+            group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
+            group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
+            group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
+            group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
+            group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
+            group("kills", Role::Lts, &virtual_cpus(2), KILLS),
+            group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("soak", Role::Newest, &slow, SOAK),
         ]);
     }
     groups
@@ -257,7 +252,8 @@ mod tests {
 
     /// Rows of the table of renamed cases: old and new name.
     fn renamed() -> impl Iterator<Item = (&'static str, &'static str)> {
-        let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+        let section = PAGE.split_once("## Renamed").map_or("", |(_, section)| section);
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
         rows.skip(1)
     }
 
@@ -265,9 +261,9 @@ mod tests {
     fn names() -> Vec<String> {
         let groups = [plan(true), package_plan()].concat();
         let of = |group: &Group| {
-            let full = group.cases.iter().map(|case| format!("{}/{}", group.name, case.name)).collect::<Vec<_>>();
+            let full = group.cases.iter().map(|case| group.full_name(case)).collect::<Vec<_>>();
             let own = group.cases.iter().map(|case| case.name.to_owned()).collect::<Vec<_>>();
-            [vec![group.name.to_owned()], full, own].concat()
+            [vec![group.name.clone()], full, own].concat()
         };
         groups.iter().flat_map(of).collect()
     }

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
+use crate::harness::Keep;
+use crate::kernels::Kernel;
 use crate::monitor::{self, Monitor};
 use crate::protocol::Frame;
 use crate::qemu::{self, Accel, BootFiles, Machine, Time};
@@ -31,6 +33,8 @@ const START_UP_LIMIT: Duration = Duration::from_secs(30);
 const FALLING_ASLEEP_LIMIT: Duration = Duration::from_secs(10);
 /// From waking the machine until the agent answers.
 const WAKING_UP_LIMIT: Duration = Duration::from_secs(3);
+/// For the journal of a guest in which a case failed.
+const JOURNAL_LIMIT: Duration = Duration::from_secs(5);
 /// What the kernel prints at a fatal error.
 const KERNEL_FAULTS: &[&str] = &["Kernel panic", "Oops:", "BUG: "];
 
@@ -55,11 +59,13 @@ pub struct Guest {
     next_job: u32,
     run_dir: TempDir,
     patience: u32,
+    /// The options of `cargo xtask guest` that make the same one.
+    options: String,
 }
 
 impl Guest {
     /// Boots and waits until systemd says that start-up is over.
-    pub fn boot(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFiles) -> Result<Self> {
+    pub fn boot(build_root: &Root, accel: Accel, kernel: &Kernel, machine: &Machine, boot: &BootFiles) -> Result<Self> {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
@@ -74,7 +80,8 @@ impl Guest {
         });
         match answer {
             Ok(wire) => {
-                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience };
+                let options = format!("--kernel {} {}", kernel.release, machine.options());
+                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience, options };
                 // A case checks whether start-up succeeded.
                 guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
@@ -82,7 +89,7 @@ impl Guest {
             Err(error) => {
                 let _ = qemu.kill();
                 let _ = qemu.wait();
-                Err(error.context(console_report(run_dir.path())))
+                Err(error.context(console_report(&run_dir.keep())))
             }
         }
     }
@@ -229,6 +236,19 @@ impl Shell for Guest {
     }
 }
 
+impl Keep for Guest {
+    fn keep(&mut self) -> (PathBuf, String) {
+        self.run_dir.disable_cleanup(true);
+        for (name, command) in [("journal.log", "journalctl --no-pager -b --all"), ("dmesg.log", "dmesg")] {
+            let text =
+                self.run(command, JOURNAL_LIMIT).map_or_else(|error| format!("{error:#}"), |output| output.stdout);
+            // Without it there is the console at least.
+            let _ = fs::write(self.run_dir.path().join(name), text);
+        }
+        (self.run_dir.path().to_owned(), format!("cargo xtask guest {} --put --shell", self.options))
+    }
+}
+
 impl Drop for Guest {
     fn drop(&mut self) {
         // The namespace ends with its first process; a guest that is gone already is fine.
@@ -313,7 +333,7 @@ fn listen(mut wire: UnixStream, waiting: Waiting) {
 fn console_report(run_dir: &Path) -> String {
     let console = tail(&read_lossy(&run_dir.join(qemu::CONSOLE_LOG)), CONSOLE_TAIL_LINES);
     let emulator = tail(&read_lossy(&run_dir.join("qemu.log")), CONSOLE_TAIL_LINES);
-    format!("\n--- end of the guest's console ---\n{console}{emulator}---")
+    format!("\n--- end of the guest's console, in {} ---\n{console}{emulator}---", run_dir.display())
 }
 
 fn read_lossy(path: &PathBuf) -> String {

@@ -1,5 +1,6 @@
-//! Runs cases in guests and keeps the score.
+//! Runs cases in guests, and keeps what is known about those that fail.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
@@ -8,98 +9,112 @@ use anyhow::Result;
 
 use crate::guest::Guest;
 use crate::kernels::Role;
+use crate::progress::say;
 use crate::qemu::Machine;
+use crate::report::{Report, Subject, is_skipped};
 
 /// One thing that must hold inside a guest.
-#[derive(Debug, Clone, Copy)]
-pub struct Case {
+#[derive(Debug)]
+pub struct Case<G = Guest> {
     /// Names it in the output.
     pub name: &'static str,
-    /// Runs the case; an error is a failure.
-    pub run: fn(&mut Guest) -> Result<()>,
+    /// Runs the case; an error is a failure, unless it is from [`crate::report::skipped`].
+    pub run: fn(&mut G) -> Result<()>,
 }
 
 /// Cases that share a boot, in order.
-#[derive(Debug, Clone)]
-pub struct Group {
+#[derive(Debug)]
+pub struct Group<G = Guest> {
     /// Names the boot in the output.
-    pub name: &'static str,
+    pub name: String,
     /// The kernel.
-    pub role: Role,
+    pub kernel: Role,
     /// The machine.
     pub machine: Machine,
     /// What runs there.
-    pub cases: Vec<Case>,
+    pub cases: Vec<Case<G>>,
 }
 
-/// How many passed and failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Score {
-    /// Checks that passed.
-    pub nr_passed: usize,
-    /// Checks that failed.
-    pub nr_failed: usize,
+// Derived, these would ask the same of the guest.
+impl<G> Clone for Case<G> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-impl Score {
-    /// Counts and prints one result.
-    pub fn note(&mut self, name: &str, started: Instant, result: &Result<()>) {
-        let seconds = started.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                self.nr_passed += 1;
-                println!("ok {name} ({seconds:.1} s)");
-            }
-            Err(error) => {
-                self.nr_failed += 1;
-                println!("FAILED {name} ({seconds:.1} s): {error:#}");
-            }
+impl<G> Copy for Case<G> {}
+
+impl<G> Clone for Group<G> {
+    fn clone(&self) -> Self {
+        let Self { name, kernel, machine, cases } = self;
+        Self { name: name.clone(), kernel: *kernel, machine: machine.clone(), cases: cases.clone() }
+    }
+}
+
+impl<G> Group<G> {
+    /// What a case is called in the output.
+    #[must_use]
+    pub fn full_name(&self, case: &Case<G>) -> String {
+        format!("{}/{}", self.name, case.name)
+    }
+}
+
+/// What the harness needs of a guest.
+pub trait Keep {
+    /// Keeps what is known about this guest; where it is, and how to boot the same again.
+    fn keep(&mut self) -> (PathBuf, String);
+}
+
+/// Makes a guest for a group.
+pub type Boot<'a, G> = dyn Fn(&Group<G>) -> Result<G> + Sync + 'a;
+
+/// Runs all groups, `nr_parallel` guests at a time.
+pub fn run<G: Keep>(groups: &[Group<G>], nr_parallel: usize, report: &Report, boot: &Boot<'_, G>) {
+    for group in groups {
+        for case in &group.cases {
+            report.plan(group.full_name(case));
         }
     }
-
-    /// Both scores together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { nr_passed: self.nr_passed + other.nr_passed, nr_failed: self.nr_failed + other.nr_failed }
-    }
-}
-
-/// Runs all groups, `nr_parallel` guests at a time. `boot` makes a guest for a group.
-pub fn run(groups: &[Group], nr_parallel: usize, boot: &(dyn Fn(&Group) -> Result<Guest> + Sync)) -> Score {
     let queue = Mutex::new(groups.iter());
-    let score = Mutex::new(Score::default());
     thread::scope(|scope| {
         for _ in 0..nr_parallel {
             scope.spawn(|| {
                 while let Some(group) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-                    let result = run_group(group, boot);
-                    if let Ok(mut score) = score.lock() {
-                        *score = score.plus(result);
-                    }
+                    run_group(group, report, boot);
                 }
             });
         }
     });
-    score.into_inner().unwrap_or_default()
 }
 
 /// Runs a group's cases in one guest. A failed case leaves the guest in an unknown state, so the next one gets a fresh
 /// guest.
-fn run_group(group: &Group, boot: &(dyn Fn(&Group) -> Result<Guest> + Sync)) -> Score {
-    let mut score = Score::default();
+fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &Boot<'_, G>) {
     let mut guest = None;
     for case in &group.cases {
+        let name = group.full_name(case);
         let started = Instant::now();
-        let result = run_case(case, &mut guest, || boot(group));
-        if result.is_err() {
-            guest = None;
+        let result = run_case(case, &mut guest, || boot_patiently(group, report, boot));
+        if result.as_ref().is_err_and(|error| !is_skipped(error))
+            && let Some(mut guest) = guest.take()
+        {
+            let (place, again) = guest.keep();
+            say(&format!("{name}: journal and console are in {}; the same guest again: {again}", place.display()));
         }
-        score.note(&format!("{}/{}", group.name, case.name), started, &result);
+        report.note(Subject::Product, &name, started, &result);
     }
-    score
 }
 
-fn run_case(case: &Case, guest: &mut Option<Guest>, boot: impl FnOnce() -> Result<Guest>) -> Result<()> {
+/// Emulated kernels sometimes hang before their first process, which is no fault of what is tested: such a guest is made
+/// once more, and the report says so.
+fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &Boot<'_, G>) -> Result<G> {
+    boot(group).or_else(|error| {
+        report.retried(&group.name, &format!("it was booted a second time, since {error:#}"));
+        boot(group)
+    })
+}
+
+fn run_case<G>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() -> Result<G>) -> Result<()> {
     let guest = match guest {
         Some(guest) => guest,
         None => guest.insert(boot()?),
@@ -109,14 +124,62 @@ fn run_case(case: &Case, guest: &mut Option<Guest>, boot: impl FnOnce() -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use anyhow::{bail, ensure};
+
     use super::*;
-    use anyhow::bail;
+    use crate::report::{Counts, skipped};
+
+    /// A guest of which nothing can be kept.
+    struct Fake;
+
+    impl Keep for Fake {
+        fn keep(&mut self) -> (PathBuf, String) {
+            ("/tmp/kept".into(), "cargo xtask guest".into())
+        }
+    }
+
+    type FakeCase = (&'static str, fn(&mut Fake) -> Result<()>);
+
+    fn group(cases: &[FakeCase]) -> Group<Fake> {
+        let cases = cases.iter().map(|(name, run)| Case { name, run: *run }).collect();
+        Group { name: "group".into(), kernel: Role::Lts, machine: Machine::default(), cases }
+    }
+
+    #[test]
+    fn a_skipped_case_is_counted_as_skipped_and_its_guest_goes_on() {
+        let no_deadline_server = |_: &mut Fake| Err(skipped("no deadline server"));
+        let report = Report::default();
+        let nr_boots = AtomicUsize::new(0);
+        run(&[group(&[("real time", no_deadline_server), ("next", |_| Ok(()))])], 1, &report, &|_| {
+            nr_boots.fetch_add(1, Ordering::Relaxed);
+            Ok(Fake)
+        });
+        assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 0, nr_skipped: 1 });
+        assert!(report.summary().contains("group/real time: no deadline server"), "{}", report.summary());
+        assert_eq!(nr_boots.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_second_boot_is_counted_and_a_third_is_not_tried() {
+        let report = Report::default();
+        let nr_boots = AtomicUsize::new(0);
+        run(&[group(&[("case", |_| Ok(()))])], 1, &report, &|_| {
+            ensure!(nr_boots.fetch_add(1, Ordering::Relaxed) == 1, "it hangs");
+            Ok(Fake)
+        });
+        assert!(report.is_good());
+        let expected = "tried a second time (1):\n  group: it was booted a second time, since it hangs\n";
+        assert!(report.summary().contains(expected), "{}", report.summary());
+        assert_eq!(nr_boots.into_inner(), 2);
+    }
 
     #[test]
     fn a_guest_that_does_not_boot_fails_every_case() {
-        let case = Case { name: "case", run: |_| Ok(()) };
-        let group = Group { name: "group", role: Role::Lts, machine: Machine::default(), cases: vec![case, case] };
-        let score = run(&[group.clone(), group], 2, &|_| bail!("no machine"));
-        assert_eq!(score, Score { nr_passed: 0, nr_failed: 4 });
+        let groups = [group(&[("a", |_| Ok(())), ("b", |_| Ok(()))]), group(&[("c", |_| Ok(()))])];
+        let report = Report::default();
+        run(&groups, 2, &report, &|_| bail!("no machine"));
+        assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 0, nr_failed: 3, nr_skipped: 0 });
     }
 }

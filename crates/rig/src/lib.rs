@@ -5,7 +5,8 @@
 //! what the archive offers; [`image`] turns the guest root into disks; [`qemu`] starts a machine; [`guest`] runs
 //! programs in it by talking [`protocol`] with the [`agent`]; [`build`] compiles the checkout inside the build root and
 //! [`product`] lays it out as installed, with its [`translations`]. [`rig`] has all of it ready; [`harness`] runs cases
-//! on it, which talk to the [`service`]; [`measure`] takes figures.
+//! on it, which talk to the [`service`]; [`measure`] takes figures; the
+//! [`report`] keeps the results, also as [`junit`].
 //!
 //! Nothing here needs more on the host than `mmdebstrap` and util-linux. Nothing stays mounted: whoever enters a root
 //! does so in a mount namespace that ends with the process.
@@ -16,6 +17,7 @@ pub mod cache;
 pub mod guest;
 pub mod harness;
 pub mod image;
+pub mod junit;
 pub mod kernels;
 pub mod measure;
 mod monitor;
@@ -24,6 +26,7 @@ pub mod product;
 pub mod progress;
 pub mod protocol;
 pub mod qemu;
+pub mod report;
 pub mod rig;
 pub mod roots;
 pub mod service;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,26 @@ pub enum Time {
     Slow,
 }
 
+impl Time {
+    const NAMES: &[(Self, &str)] =
+        &[(Self::Real, "real"), (Self::Steady, "steady"), (Self::Virtual, "virtual"), (Self::Slow, "slow")];
+
+    /// What `cargo xtask guest --time` calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(time, _)| *time == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromStr for Time {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::NAMES.iter().find(|(_, known)| *known == name);
+        found.map(|(time, _)| *time).context("real, steady, virtual or slow")
+    }
+}
+
 /// What the machine looks like.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -70,6 +91,22 @@ impl Default for Machine {
             cmdline: String::new(),
             reboots: false,
         }
+    }
+}
+
+impl Machine {
+    /// The options of `cargo xtask guest` that make the same machine.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let Self { nr_cpus, memory_mib, time, topology, nr_nodes, cmdline, reboots: _ } = self;
+        let or_nothing = |is_set: bool, option: String| if is_set { option } else { String::new() };
+        [
+            format!("--cpus {nr_cpus} --memory {memory_mib} --time {}", time.name()),
+            or_nothing(!topology.is_empty(), format!(" --topology {topology}")),
+            or_nothing(*nr_nodes > 1, format!(" --nodes {nr_nodes}")),
+            or_nothing(!cmdline.is_empty(), format!(" --cmdline '{cmdline}'")),
+        ]
+        .concat()
     }
 }
 
@@ -225,6 +262,13 @@ mod tests {
         assert!(accel_arguments(Accel::Kvm, Time::Virtual).contains(&"tcg,thread=single"));
         assert!(accel_arguments(Accel::Kvm, Time::Steady).contains(&"kvm"));
         assert!(accel_arguments(Accel::Tcg, Time::Steady).contains(&"-icount"));
+    }
+
+    #[test]
+    fn a_machine_is_described_as_the_command_line_has_it() {
+        let machine = Machine { time: Time::Steady, nr_nodes: 2, topology: "sockets=2".into(), ..Machine::default() };
+        assert_eq!(machine.options(), "--cpus 2 --memory 2048 --time steady --topology sockets=2 --nodes 2");
+        assert!(Time::NAMES.iter().all(|(time, name)| name.parse::<Time>().unwrap() == *time));
     }
 
     #[test]

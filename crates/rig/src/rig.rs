@@ -99,16 +99,19 @@ impl Rig {
         Ok(path)
     }
 
-    /// Boots a kernel with a payload disk.
+    /// Boots a kernel with a payload disk, once.
     pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
         let accel = self.accel(kernel)?;
         let boot = BootFiles { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
-        let attempt = || step(&what, || Guest::boot(&self.build_root, accel, machine, &boot));
-        // Emulated kernels sometimes hang before their first process, which is no fault of what is tested.
-        attempt().or_else(|error| {
+        step(&what, || Guest::boot(&self.build_root, accel, kernel, machine, &boot))
+    }
+
+    /// The same, with a second attempt: emulated kernels sometimes hang before their first process.
+    pub fn boot_patiently(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
+        self.boot(kernel, machine, payload).or_else(|error| {
             say(&format!("trying once more, since {error:#}"));
-            attempt()
+            self.boot(kernel, machine, payload)
         })
     }
 

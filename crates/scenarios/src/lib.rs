@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
-use scherzo_rig::harness::Score;
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
+use scherzo_rig::report::{Report, Subject};
 use scherzo_rig::roots::{self, Bind, Root, tail};
 
 /// Where the scripts lie in the checkout.
@@ -123,14 +123,14 @@ impl Desktops {
     }
 
     /// Runs scenarios one after the other, so that none slows down another.
-    #[must_use]
-    pub fn run(&self, scenarios: &[Scenario]) -> Score {
-        let mut score = Score::default();
+    pub fn run(&self, scenarios: &[Scenario], report: &Report) {
+        for scenario in scenarios {
+            report.plan(scenario.name);
+        }
         for scenario in scenarios {
             let started = Instant::now();
-            score.note(scenario.name, started, &self.play(scenario));
+            report.note(Subject::Product, scenario.name, started, &self.play(scenario));
         }
-        score
     }
 
     fn play(&self, scenario: &Scenario) -> Result<()> {

@@ -85,7 +85,7 @@ fn compare_on_each(
     say(&format!("measuring takes {} s of the guest's clock on each kernel", plan.guest_seconds()));
     let machine = Machine { nr_cpus, time: Time::Virtual, ..Machine::default() };
     let compare = |kernel: &Kernel| {
-        let mut guest = rig.boot(kernel, &machine, payload)?;
+        let mut guest = rig.boot_patiently(kernel, &machine, payload)?;
         let release = guest.check("uname -r", std::time::Duration::from_secs(10))?;
         let samples = compare::run(&mut guest, plan, &release)?;
         Ok(Comparison { kernel: release, nr_cpus, plan: plan.clone(), samples })

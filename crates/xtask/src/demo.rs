@@ -50,7 +50,7 @@ fn show_in_guest(rig: &Rig, tree: &Path) -> Result<()> {
     // In emulation only a clock that counts instructions gives meaningful figures.
     let time = if rig.accel(kernel)? == Accel::Kvm { Time::Real } else { Time::Virtual };
     let machine = Machine { nr_cpus: NR_CPUS, time, ..Machine::default() };
-    let mut guest = rig.boot(kernel, &machine, &payload)?;
+    let mut guest = rig.boot_patiently(kernel, &machine, &payload)?;
     demo::show(&mut guest)?;
     if time == Time::Virtual {
         println!(

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use scherzo_rig::guest::show;
+use scherzo_rig::guest::{Guest, show};
 use scherzo_rig::image::copy_tree;
 use scherzo_rig::product;
 use scherzo_rig::qemu::{Machine, Time};
@@ -26,7 +26,7 @@ pub(crate) struct GuestOptions {
     /// The guest's clock: real, virtual (counts instructions: slow, but independent of other load on the host), steady
     /// (real on KVM, else virtual: for storms of loads and unloads), or slow (real on KVM, else virtual on a slow
     /// computer: for hours)
-    #[arg(long, default_value = "real", value_parser = parse_time)]
+    #[arg(long, default_value = "real")]
     time: Time,
     /// Further -smp properties, such as sockets=2,cores=2
     #[arg(long, default_value = "")]
@@ -49,6 +49,9 @@ pub(crate) struct GuestOptions {
     /// Print the console log at the end
     #[arg(long)]
     console: bool,
+    /// Read further commands from the terminal, a line each, until it ends
+    #[arg(long)]
+    shell: bool,
     /// Shell commands, run one after the other
     #[arg(last = true, default_value = "uname -a")]
     commands: Vec<String>,
@@ -67,14 +70,30 @@ pub(crate) fn run(checkout: &Path, options: &GuestOptions) -> Result<ExitCode> {
         copy_tree(dir, tree.path())?;
     }
     let payload = rig.payload(tree.path())?;
-    let mut guest = rig.boot(kernel, &options.machine(), &payload)?;
+    let mut guest = rig.boot_patiently(kernel, &options.machine(), &payload)?;
     let command = options.commands.join(" ");
     let job = guest.spawn(&command)?;
     let output = guest.wait(job, Duration::from_secs(options.limit), show)?;
+    if options.shell {
+        serve_terminal(&mut guest, options.limit)?;
+    }
     if options.console {
         println!("--- console ---\n{}", guest.console());
     }
     Ok(ExitCode::from(u8::try_from(output.status).unwrap_or(1)))
+}
+
+/// Runs each line that is typed as a command of its own.
+fn serve_terminal(guest: &mut Guest, limit: u64) -> Result<()> {
+    eprintln!("a shell command in each line; end with Ctrl-D");
+    for line in std::io::stdin().lines() {
+        let job = guest.spawn(&line?)?;
+        let output = guest.wait(job, Duration::from_secs(limit), show)?;
+        if output.status != 0 {
+            eprintln!("(it ended with {})", output.status);
+        }
+    }
+    Ok(())
 }
 
 impl GuestOptions {
@@ -88,15 +107,5 @@ impl GuestOptions {
             cmdline: self.cmdline.clone(),
             ..Machine::default()
         }
-    }
-}
-
-fn parse_time(name: &str) -> Result<Time> {
-    match name {
-        "real" => Ok(Time::Real),
-        "steady" => Ok(Time::Steady),
-        "virtual" => Ok(Time::Virtual),
-        "slow" => Ok(Time::Slow),
-        _ => bail!("real, steady, virtual or slow"),
     }
 }

@@ -32,7 +32,7 @@ struct Arguments {
 enum XtaskCommand {
     /// Show the main job on a real kernel: load, change mode while it runs, measure, unload
     Demo(demo::DemoOptions),
-    /// Test everything, or the parts that are named; ends with one line "N passed, N failed"
+    /// Test everything, or the parts that are named; ends with one line "N passed, N failed, N skipped"
     Test(test::TestOptions),
     /// Gather messages for translation, and bring the languages up to date
     Po(po::PoOptions),

@@ -1,34 +1,34 @@
-//! `cargo xtask test`: runs the test tiers and ends with one line, "N passed, N failed".
+//! `cargo xtask test`: runs the test tiers. Whatever happens, it ends with what did not run and why, and with one line,
+//! "N passed, N failed, N skipped".
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{ExitCode, Stdio};
+mod cargo;
+mod guests;
+mod list;
+mod packages;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use scherzo_cases as cases;
-use scherzo_packaging::{self as packaging, Maker, PackageFormat};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
-use scherzo_rig::harness::{self, Score};
+use scherzo_rig::junit;
 use scherzo_rig::progress::say;
-use scherzo_rig::rig::{Rig, announce};
-use scherzo_rig::roots::System;
-use scherzo_rig::{product, roots};
+use scherzo_rig::report::{Report, Subject};
+use scherzo_rig::roots::{self, System};
 use scherzo_scenarios::{self as scenarios, Desktops};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-use crate::{deny, lint};
+use crate::lint;
+use cargo::Tests;
 
-/// Inputs of each kind that the fuzz tests try in the long run.
-const NR_LONG_FUZZ_CASES: &str = "1000000";
-/// Crates whose integration tests talk to the daemon on a private bus.
-const BUS_CRATES: &[&str] = &["daemon", "ctl", "tray"];
-/// Guests that run side by side: each keeps one CPU of the host busy.
-const NR_PARALLEL_GUESTS: usize = 2;
-
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct TestOptions {
     /// What to test; everything if nothing is named
     tiers: Vec<Tier>,
@@ -38,9 +38,15 @@ pub(crate) struct TestOptions {
     /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Print what there is to run, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Write the results into this file as well, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tier {
     /// Formatting and lints
     Lint,
@@ -56,16 +62,85 @@ enum Tier {
     Packages,
 }
 
+impl Tier {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 impl TestOptions {
     fn wants(&self, tier: Tier) -> bool {
         let is_usual = tier != Tier::Packages || self.long;
         self.tiers.contains(&tier) || (self.tiers.is_empty() && is_usual)
     }
+
+    fn is_selected(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
 }
 
 pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
+    if options.list {
+        list::print(options);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = Arc::new(Report::default());
+    plan(options, &report);
+    end_on_signals(Arc::clone(&report), options.junit.clone())?;
+    let started = Instant::now();
+    let ended = run_tiers(checkout, options, &report);
+    if ended.is_err() {
+        report.note(Subject::Rig, "preparation", started, &ended);
+    }
+    finish(&report, options.junit.as_deref())?;
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the end of the run, and writes it down.
+fn finish(report: &Report, junit: Option<&Path>) -> Result<()> {
+    let written = junit.map_or(Ok(()), |path| {
+        let document = junit::document(&report.results())?;
+        fs::write(path, document).with_context(|| format!("cannot write {}", path.display()))
+    });
+    print!("{}", report.summary());
+    written
+}
+
+/// A run that is interrupted says how far it has come.
+fn end_on_signals(report: Arc<Report>, junit: Option<PathBuf>) -> Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+            println!("interrupted by {name}");
+            if let Err(error) = finish(&report, junit.as_deref()) {
+                say(&format!("{error:#}"));
+            }
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// Notes which tiers are going to run, and why others are not.
+fn plan(options: &TestOptions, report: &Report) {
+    for tier in Tier::value_variants() {
+        if options.wants(*tier) {
+            report.plan(tier.name());
+        } else if options.tiers.is_empty() {
+            report.leave_out(tier.name(), "only with --long, or by name");
+        } else {
+            report.leave_out(tier.name(), "not among the named tiers");
+        }
+    }
+    if !options.only.is_empty() {
+        report.leave_out(format!("lints, scenarios and cases without \"{}\" in their name", options.only), "--only");
+    }
+}
+
+fn run_tiers(checkout: &Path, options: &TestOptions, report: &Report) -> Result<()> {
     let cache = Cache::open()?;
-    let score = thread::scope(|scope| {
+    thread::scope(|scope| {
         if options.wants(Tier::Vm) {
             // Made while other tiers run; an error shows when the tier needs it.
             scope.spawn(|| roots::guest_root(&cache, System::Small));
@@ -73,184 +148,80 @@ pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
         if options.wants(Tier::Desktop) {
             scope.spawn(|| scenarios::make_roots(&cache));
         }
-        run_tiers(&cache, checkout, options)
-    })?;
-    println!("{} passed, {} failed", score.nr_passed, score.nr_failed);
-    Ok(if score.nr_failed == 0 && score.nr_passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let build_root = roots::build_root(&cache)?;
+        let workspace = Workspace::open(&cache, &build_root, checkout)?;
+        for tier in Tier::value_variants().iter().filter(|tier| options.wants(**tier)) {
+            let started = Instant::now();
+            let ended = run_tier(*tier, &cache, &workspace, options, report);
+            report.done(&tier.name());
+            if ended.is_err() {
+                report.note(Subject::Product, &tier.name(), started, &ended);
+            }
+        }
+        Ok(())
+    })
 }
 
-fn run_tiers(cache: &Cache, checkout: &Path, options: &TestOptions) -> Result<Score> {
-    let build_root = roots::build_root(cache)?;
-    let workspace = Workspace::open(cache, &build_root, checkout)?;
-    let (unit_targets, bus_targets) = integration_tests(checkout)?;
-    let mut score = Score::default();
-    if options.wants(Tier::Lint) {
-        score = score.plus(lint::run(cache, &workspace, &options.only));
+/// An error means that the tier could not be run to its end.
+fn run_tier(
+    tier: Tier,
+    cache: &Cache,
+    workspace: &Workspace<'_>,
+    options: &TestOptions,
+    report: &Report,
+) -> Result<()> {
+    let checkout = workspace.checkout();
+    match tier {
+        Tier::Lint => lint::run(cache, workspace, report, &|name| options.is_selected(name)),
+        Tier::Unit => Tests::open(checkout)?.unit(workspace, options.long, report)?,
+        Tier::Bus => Tests::open(checkout)?.bus(workspace, options.long, report)?,
+        Tier::Desktop => desktops(cache, workspace, options, report)?,
+        Tier::Vm => guests::run(checkout, options, report)?,
+        Tier::Packages => packages::run(cache, checkout, options, report)?,
     }
-    if options.wants(Tier::Unit) {
-        let mut arguments = vec!["--lib", "--bins"];
-        arguments.extend(select(&unit_targets));
-        score = score.plus(cargo_test(&workspace, "unit and property tests", &arguments, options.long)?);
-        score = score.plus(cargo_test(&workspace, "examples in the documentation", &["--doc"], options.long)?);
-    }
-    if options.wants(Tier::Bus) {
-        ensure!(!bus_targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
-        score = score.plus(cargo_test(&workspace, "private-bus tests", &select(&bus_targets), options.long)?);
-    }
-    if options.wants(Tier::Desktop) {
-        score = score.plus(desktops(cache, &workspace, options)?);
-    }
-    if options.wants(Tier::Vm) {
-        score = score.plus(guests(checkout, options)?);
-    }
-    if options.wants(Tier::Packages) {
-        score = score.plus(packages(cache, checkout, options)?);
-    }
-    Ok(score)
-}
-
-/// Names of integration tests: those that need no bus, and those that do.
-fn integration_tests(checkout: &Path) -> Result<(Vec<String>, Vec<String>)> {
-    let (mut unit, mut bus) = (Vec::new(), Vec::new());
-    for package in checkout.join("crates").read_dir()? {
-        let package = package?.path();
-        let Ok(files) = package.join("tests").read_dir() else { continue };
-        let needs_bus = BUS_CRATES.iter().any(|name| package.ends_with(name));
-        let names = files.flatten().filter_map(|file| target_name(&file.path()));
-        if needs_bus { &mut bus } else { &mut unit }.extend(names);
-    }
-    Ok((unit, bus))
-}
-
-/// A file, or a directory with a `main.rs`, is a target of its own.
-fn target_name(path: &Path) -> Option<String> {
-    let is_target = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
-    is_target.then(|| path.file_stem()?.to_str().map(str::to_owned)).flatten()
-}
-
-fn select(targets: &[String]) -> Vec<&str> {
-    targets.iter().flat_map(|target| ["--test", target]).collect()
-}
-
-/// Runs `cargo test`, adding up the results that it prints. A build that fails counts as one failure.
-fn cargo_test(workspace: &Workspace<'_>, what: &str, targets: &[&str], long: bool) -> Result<Score> {
-    say(&format!("running {what}"));
-    let _lock = workspace.lock()?;
-    let started = Instant::now();
-    let mut arguments = vec!["test", "--offline", "--locked", "--workspace", "--no-fail-fast"];
-    arguments.extend(targets);
-    let mut cargo = workspace.cargo(&arguments)?;
-    if long {
-        cargo.env("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES);
-    }
-    let mut child = cargo.stdout(Stdio::piped()).spawn()?;
-    let mut score = Score::default();
-    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
-        let line = line?;
-        score = score.plus(parse_result(&line).unwrap_or_default());
-        println!("{line}");
-    }
-    let status = child.wait()?;
-    if !status.success() && score.nr_failed == 0 {
-        score.note(what, started, &Err(anyhow::anyhow!("cargo test ended with {status}")));
-    }
-    Ok(score)
-}
-
-/// `test result: ok. 12 passed; 0 failed; 1 ignored; …`. Ignored tests count as failed.
-fn parse_result(line: &str) -> Option<Score> {
-    let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
-    let count = |what: &str| {
-        let part = counts.split("; ").find_map(|part| part.strip_suffix(what));
-        part.and_then(|number| number.trim().parse::<usize>().ok())
-    };
-    Some(Score { nr_passed: count("passed")?, nr_failed: count("failed")? + count("ignored")? })
+    Ok(())
 }
 
 /// Runs the desktop scenarios. The pictures that they take stay in the cache.
-fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &TestOptions) -> Result<Score> {
+fn desktops(cache: &Cache, workspace: &Workspace<'_>, options: &TestOptions, report: &Report) -> Result<()> {
     let mut scenarios = scenarios::SCENARIOS.to_vec();
-    scenarios.retain(|scenario| scenario.name.contains(&options.only));
+    scenarios.retain(|scenario| options.is_selected(scenario.name));
     ensure!(!scenarios.is_empty(), "no scenario is called {}", options.only);
     let pictures = cache.path("pictures");
     say(&format!("scenarios leave pictures in {}", pictures.display()));
-    Ok(Desktops::prepare(cache, workspace, &pictures)?.run(&scenarios))
-}
-
-fn guests(checkout: &Path, options: &TestOptions) -> Result<Score> {
-    let rig = Rig::prepare(checkout)?;
-    announce(&rig);
-    let tree = tempfile::tempdir()?;
-    product::install(&rig.workspace()?, tree.path())?;
-    run_groups(&rig, &rig.payload(tree.path())?, cases::plan(options.long), options)
-}
-
-/// Checks that packages of all formats hold the same files, and tests those of Debian in guests.
-fn packages(cache: &Cache, checkout: &Path, options: &TestOptions) -> Result<Score> {
-    let maker = Maker::prepare(cache, checkout)?;
-    let made = tempfile::tempdir()?;
-    let mut score = Score::default();
-    let mut note = |name: &str, work: &dyn Fn() -> Result<()>| {
-        let started = Instant::now();
-        let result = work();
-        score.note(name, started, &result);
-        result.is_ok()
-    };
-    note("packages/dependencies, by cargo-deny", &|| deny::check(cache, checkout));
-    let tree = tempfile::tempdir()?;
-    let revisions = || {
-        packaging::REVISIONS
-            .iter()
-            .try_for_each(|&revision| maker.make(PackageFormat::Deb, revision, &packaging::dir(tree.path(), revision)))
-    };
-    let can_install = note("packages/deb, without an error of lintian", &revisions);
-    let others = [PackageFormat::Rpm, PackageFormat::Arch];
-    note("packages/rpm and arch hold what deb does", &|| {
-        others.iter().try_for_each(|format| maker.make(*format, 1, &made.path().join(format.to_string())))?;
-        others.iter().try_for_each(|format| {
-            maker.compare(*format, &made.path().join(format.to_string()), &packaging::dir(tree.path(), 1))
-        })
-    });
-    if can_install {
-        packaging::add_tests(checkout, tree.path())?;
-        note("packages/installed, tested, upgraded and purged in a root", &|| {
-            packaging::try_in_root(&roots::guest_root(cache, System::ForPackages)?, tree.path())
-        });
-        let rig = Rig::prepare_with(checkout, System::ForPackages)?;
-        announce(&rig);
-        score = score.plus(run_groups(&rig, &rig.payload(tree.path())?, cases::package_plan(), options)?);
-    }
-    let started = Instant::now();
-    score.note("packages/the service is made the same again", started, &maker.reproduce());
-    Ok(score)
-}
-
-fn run_groups(rig: &Rig, payload: &Path, mut groups: Vec<harness::Group>, options: &TestOptions) -> Result<Score> {
-    for group in &mut groups {
-        group.cases.retain(|case| format!("{}/{}", group.name, case.name).contains(&options.only));
-    }
-    groups.retain(|group| !group.cases.is_empty());
-    ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
-    // Determined once, before guests start side by side.
-    rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
-    let boot = |group: &harness::Group| rig.boot(rig.kernel(group.role)?, &group.machine, payload);
-    Ok(harness::run(&groups, NR_PARALLEL_GUESTS, &boot))
+    Desktops::prepare(cache, workspace, &pictures)?.run(&scenarios, report);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn results_of_cargo_test_are_added_up() {
-        let line = "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.00s";
-        assert_eq!(parse_result(line), Some(Score { nr_passed: 12, nr_failed: 3 }));
-        assert_eq!(parse_result("test tests::something ... ok"), None);
+    fn options(tiers: &[Tier]) -> TestOptions {
+        TestOptions { tiers: tiers.to_vec(), only: String::new(), ..TestOptions::default() }
     }
 
     #[test]
-    fn targets_are_files_and_directories_with_a_main() {
-        assert_eq!(target_name(Path::new("tests/layout.rs")), Some("layout".into()));
-        assert_eq!(target_name(Path::new("tests/common")), None);
+    fn tiers_that_are_left_out_are_named_with_the_reason() {
+        let report = Report::default();
+        plan(&options(&[]), &report);
+        assert!(report.summary().contains("  packages: only with --long, or by name\n"), "{}", report.summary());
+        assert!(report.summary().contains("  vm: the run ended before\n"), "{}", report.summary());
+        report.done("vm");
+        assert!(!report.summary().contains("  vm: "), "{}", report.summary());
+
+        let report = Report::default();
+        plan(&TestOptions { only: "storm".into(), ..options(&[Tier::Vm]) }, &report);
+        assert!(report.summary().contains("  lint: not among the named tiers\n"), "{}", report.summary());
+        assert!(report.summary().contains("without \"storm\" in their name: --only\n"), "{}", report.summary());
+    }
+
+    #[test]
+    fn the_last_line_comes_even_if_nothing_could_be_prepared() {
+        let report = Report::default();
+        plan(&options(&[]), &report);
+        report.note(Subject::Rig, "preparation", Instant::now(), &Err(anyhow::anyhow!("no mmdebstrap")));
+        assert!(report.summary().ends_with("\n0 passed, 1 failed, 0 skipped\n"), "{}", report.summary());
+        assert!(!report.is_good());
     }
 }

@@ -14,8 +14,8 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
-use scherzo_rig::harness::Score;
 use scherzo_rig::progress::step;
+use scherzo_rig::report::{Report, Subject};
 use scherzo_rig::translations;
 
 use crate::{codegen, docs};
@@ -23,26 +23,37 @@ use crate::{codegen, docs};
 const FORMATTING: &[&str] = &["fmt", "--all", "--check"];
 const CLIPPY: &[&str] = &["clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
-/// Runs the checks whose name contains `only`.
-pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, only: &str) -> Score {
+/// What is checked, in this order.
+pub(crate) const NAMES: [&str; 9] = [
+    "formatting",
+    "lints",
+    "sizes of files and functions",
+    "cycles",
+    "spelling",
+    "translations",
+    "files generated from the model",
+    "generated documentation and licences",
+    "cost of a change",
+];
+
+/// Runs the selected checks.
+pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, report: &Report, is_selected: &dyn Fn(&str) -> bool) {
     let checkout = workspace.checkout();
-    let checks: &[(&str, &dyn Fn() -> Result<()>)] = &[
-        ("formatting", &|| cargo(workspace, FORMATTING)),
-        ("lints", &|| cargo(workspace, CLIPPY)),
-        ("sizes of files and functions", &|| measures::check(checkout)),
-        ("cycles", &|| dependencies::check(checkout)),
-        ("spelling", &|| spelling::check(workspace.build_root(), checkout)),
-        ("translations", &|| translations::check(cache, workspace.build_root(), checkout)),
-        ("files generated from the model", &|| codegen::check(checkout)),
-        ("generated documentation and licences", &|| docs::check(checkout)),
-        ("cost of a change", &|| cost::check(cache, workspace)),
+    let checks: [&dyn Fn() -> Result<()>; NAMES.len()] = [
+        &|| cargo(workspace, FORMATTING),
+        &|| cargo(workspace, CLIPPY),
+        &|| measures::check(checkout),
+        &|| dependencies::check(checkout),
+        &|| spelling::check(workspace.build_root(), checkout),
+        &|| translations::check(cache, workspace.build_root(), checkout),
+        &|| codegen::check(checkout),
+        &|| docs::check(checkout),
+        &|| cost::check(cache, workspace),
     ];
-    let mut score = Score::default();
-    for (name, check) in checks.iter().filter(|(name, _)| name.contains(only)) {
+    for (name, check) in NAMES.iter().zip(checks).filter(|(name, _)| is_selected(&format!("lint/{name}"))) {
         let started = Instant::now();
-        score.note(name, started, &step(&format!("checking {name}"), check));
+        report.note(Subject::Rig, &format!("lint/{name}"), started, &step(&format!("checking {name}"), check));
     }
-    score
 }
 
 fn cargo(workspace: &Workspace<'_>, arguments: &[&str]) -> Result<()> {
