@@ -26,8 +26,6 @@ const MAX_IDLE: f64 = 0.02;
 /// Longest time that a hog gets nothing beside tasks that nap for 20 µs, and longest wake-up of these.
 const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 100.0;
-/// Of its share, what a hog keeps beside these: what the policy promises in any case.
-const MIN_KEPT: f64 = 0.5;
 const SECONDS: u32 = 4;
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -89,8 +87,8 @@ pub(super) fn longest_gap(guest: &mut Guest) -> Result<()> {
     let groups = ["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=500us,sleep=20us"];
     let figures = measure(guest, &groups)?;
     let [hogs, nappers] = figures.groups.as_slice() else { bail!("not two groups: {figures:?}") };
-    let least = MIN_KEPT * hogs.share;
-    ensure!(hogs.cpus >= least, "group \"hogs\" got {:.3} CPUs, not at least {least:.3}", hogs.cpus);
+    hogs.ensure_share(WIDE_TOLERANCE)?;
+    nappers.ensure_share(WIDE_TOLERANCE)?;
     let (gap_ms, wake_ms) = (hogs.longest_gap_ms, nappers.longest_wake_ms);
     ensure!(gap_ms <= MAX_GAP_MS, "a task of group \"hogs\" got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_MS}");
     ensure!(wake_ms <= MAX_WAKE_MS, "a wake-up of group \"nappers\" took {wake_ms:.1} ms, not at most {MAX_WAKE_MS}");

@@ -140,6 +140,8 @@ pub struct TaskStruct {
     pub tgid: i32,
     /// Voluntary switches.
     pub nvcsw: u64,
+    /// CPU time, in nanoseconds, up to the last tick or switch.
+    pub sum_exec_runtime: u64,
     /// Who forked it.
     pub real_parent: *mut Self,
     /// Where it may run.

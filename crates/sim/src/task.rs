@@ -156,6 +156,7 @@ impl Task {
                 pid,
                 tgid: identity.tgid,
                 nvcsw: 0,
+                sum_exec_runtime: 0,
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 cgroups: std::ptr::null_mut(),

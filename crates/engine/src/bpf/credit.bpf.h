@@ -124,12 +124,35 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 	tctx->vruntime = policy_place(tctx->vruntime, clock, slice_ns, tctx->weight, max_lag, tctx->slept);
 }
 
+/*
+ * CPU time that the kernel has charged the task and we have not. It is the kernel's own account, since that goes on for a
+ * moment after ops.stopping: until the next task has been picked, the one that went to sleep pays. Who sleeps often would
+ * otherwise get more than it is charged for. Where the kernel tells interrupts and stolen time apart, they are not in it.
+ */
+static __always_inline u64 uncharged_ns(const struct task_struct *p, struct task_ctx *tctx)
+{
+	u64 sum_exec_ns = p->se.sum_exec_runtime;
+	s64 ran_ns = signed_delta(sum_exec_ns, tctx->charged_exec_ns);
+
+	if (ran_ns <= 0)
+		return 0;
+	tctx->charged_exec_ns = sum_exec_ns;
+	return ran_ns;
+}
+
+static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns)
+{
+	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
+	tctx->credit_ns = policy_credit_ran(tctx->credit_ns, ran_ns);
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
 	u64 since = tctx->slept_since_ns;
 	s64 slept_ns = since ? time_delta(now, since) : 0;
 
+	charge_for(tctx, uncharged_ns(p, tctx));
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
 	tctx->slept = since;
@@ -196,16 +219,21 @@ static __always_inline bool is_fair_long_owed(u32 llc)
 	return page && domain && READ_ONCE(domain->lead_ns) > 2 * max_lead_ns(page);
 }
 
-/* Charges what the task has run since it was charged last. From its CPU, while it runs or stops there. */
+/*
+ * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has brought
+ * its account up to date.
+ */
 static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
 {
-	s64 ran_ns = time_delta(now, tctx->charged_until_ns);
+	u64 ran_ns;
 
-	if (ran_ns <= 0 || !tctx->charged_until_ns)
+	if (!tctx->charged_until_ns)
 		return;
 	tctx->charged_until_ns = now;
-	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
-	tctx->credit_ns = policy_credit_ran(tctx->credit_ns, ran_ns);
+	ran_ns = uncharged_ns(p, tctx);
+	if (!ran_ns)
+		return;
+	charge_for(tctx, ran_ns);
 	change_lead(cpuc->llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && !tctx->credit_ns) {
 		tctx->prompt = false;
@@ -241,21 +269,28 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	uncount_weight(tctx);
 }
 
-/* Charges what a task that runs right now, on this CPU, has run so far. */
-static __always_inline void charge_current(struct task_struct *p, struct task_ctx *tctx)
+/*
+ * Charges what a task that runs right now, on this CPU, has run so far: by our clock, as the kernel's account is of the last tick
+ * or switch. What it is charged here is taken off then.
+ */
+static __always_inline void charge_current(struct task_ctx *tctx)
 {
-	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
+	u64 now = scx_bpf_now();
+	s64 ran_ns = tctx->charged_until_ns ? time_delta(now, tctx->charged_until_ns) : 0;
 
-	if (cpuc)
-		charge(p, tctx, cpuc, scx_bpf_now());
+	if (ran_ns <= 0)
+		return;
+	tctx->charged_until_ns = now;
+	tctx->charged_exec_ns += ran_ns;
+	charge_for(tctx, ran_ns);
 }
 
 /* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
-static __always_inline void split_credit(struct task_ctx *child, struct task_struct *parent_task, struct task_ctx *parent)
+static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
 	u64 half_ns;
 
-	charge_current(parent_task, parent);
+	charge_current(parent);
 	half_ns = parent->credit_ns / 2;
 	parent->credit_ns -= half_ns;
 	child->credit_ns = half_ns;
@@ -282,7 +317,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	if (!tctx || !child_ctx)
 		return 0;
 	tctx->slept_since_ns = 0;
-	charge_current(child, child_ctx);
+	charge_current(child_ctx);
 	credit_ns = tctx->credit_ns + child_ctx->credit_ns;
 	tctx->credit_ns = credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
 	child_ctx->credit_ns = 0;

@@ -86,7 +86,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	parent = args->fork ? bpf_get_current_task_btf() : NULL;
 	parent_ctx = parent ? task_ctx(parent) : NULL;
 	if (parent_ctx)
-		split_credit(tctx, parent, parent_ctx);
+		split_credit(tctx, parent_ctx);
 	tctx->slot = index;
 	tctx->last_cpu = -1;
 	tctx->wait_cpu = -1;
@@ -112,6 +112,7 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 		return;
 	leave_dsq(tctx);
 	uncount_weight(tctx);
+	tctx->charged_exec_ns = p->se.sum_exec_runtime;
 	tctx->wait_since_ns = 0;
 }
 

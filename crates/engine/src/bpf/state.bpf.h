@@ -266,6 +266,7 @@ struct task_ctx {
 	u64 mean_burst_ns;
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 charged_until_ns; /* while it runs */
+	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */

@@ -228,6 +228,7 @@ impl Machine {
             task.remaining_ns = task.remaining_ns.saturating_sub(worked_ns);
         }
         task.ran_ns += ran_ns;
+        task.kernel_mut().sum_exec_runtime += ran_ns;
         self.stats.charge(task.group, ran_ns);
         if task.class == Class::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;

@@ -40,6 +40,10 @@ struct sched_ext_entity {
 	u32 flags;
 };
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	u32 flags;
 	s32 prio;
@@ -49,6 +53,7 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	u64 nvcsw;
+	struct sched_entity se;
 	struct task_struct *real_parent;
 	struct cpumask *cpus_ptr;
 	struct css_set *cgroups;
