@@ -24,6 +24,9 @@ pub enum Error {
     /// There is no such setting, or it does not take that value.
     #[zbus(name = "scherzo.Scheduler1.Error.InvalidSetting")]
     InvalidSetting(String),
+    /// What is to last could not be written, so nothing was changed.
+    #[zbus(name = "scherzo.Scheduler1.Error.NotStored")]
+    NotStored(String),
     /// Loading was tried and failed.
     #[zbus(name = "scherzo.Scheduler1.Error.LoadFailed")]
     LoadFailed(String),

@@ -8,6 +8,8 @@ pub const OBJECT_PATH: &str = "/org/scherzo/Scheduler1";
 pub const INTERFACE: &str = "org.scherzo.Scheduler1";
 /// polkit action for turning the scheduler on and off.
 pub const ACTION_SET_ENABLED: &str = "org.scherzo.Scheduler1.set-enabled";
+/// polkit action for turning the scheduler on once more, after that was done on this boot and it failed for the same cause.
+pub const ACTION_LIFT_GUARD: &str = "org.scherzo.Scheduler1.lift-guard";
 /// polkit action for choosing mode and preemption.
 pub const ACTION_SET_MODE: &str = "org.scherzo.Scheduler1.set-mode";
 /// polkit action for holding a mode while a program runs.

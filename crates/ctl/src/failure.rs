@@ -142,7 +142,7 @@ impl From<Error> for Failure {
             return Self::unreachable();
         }
         let kind = match &error {
-            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) => Kind::Failure,
+            Error::Bus(_) | Error::LimitReached(_) | Error::NoSuchHold(_) | Error::NotStored(_) => Kind::Failure,
             Error::InvalidMode(_) | Error::InvalidArgs(_) | Error::InvalidSetting(_) => Kind::Usage,
             Error::AccessDenied(_) | Error::InteractiveAuthorizationRequired(_) => Kind::NotAuthorized,
             Error::NotSupported(_) => Kind::NotSupported,

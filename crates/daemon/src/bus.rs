@@ -14,7 +14,7 @@ use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
+    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
@@ -67,7 +67,13 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        self.ask_with(bus, &call, ACTION_SET_ENABLED, Request::SetEnabled(enabled)).await.map(drop)
+        let failed_again = enabled && self.published(|now| now.lifting_needs_more);
+        let (action, request) = if failed_again {
+            (ACTION_LIFT_GUARD, Request::TurnOnAgain)
+        } else {
+            (ACTION_SET_ENABLED, Request::SetEnabled(enabled))
+        };
+        self.ask_with(bus, &call, action, request).await.map(drop)
     }
 
     async fn set_mode(
@@ -316,7 +322,7 @@ impl Service {
 
     #[zbus(property)]
     fn last_error(&self) -> String {
-        self.published(|now| now.last_error.clone())
+        self.published(Published::errors)
     }
 
     #[zbus(property)]
@@ -392,7 +398,7 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     if (old.state, old.why.reason) != (new.state, new.why.reason) {
         compare("ModeDetails", modes(old), modes(new));
     }
-    compare("LastError", text(&old.last_error), text(&new.last_error));
+    compare("LastError", text(&old.errors()), text(&new.errors()));
     changed
 }
 

@@ -89,8 +89,9 @@ impl Config {
             }
         }
         new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
-        new.write_own(root)
-            .map_err(|error| Error::InvalidSetting(format!("The settings cannot be stored: {error}.")))?;
+        new.write_own(root).map_err(|error| {
+            Error::NotStored(format!("The settings cannot be stored: {error}. Nothing was changed."))
+        })?;
         *self = new;
         Ok(())
     }

@@ -10,7 +10,8 @@ use scherzo_host::{Finding, Root, Severity};
 use zbus::OwnedVariant;
 
 use crate::config::Config;
-use scherzo_supervisor::Published;
+use crate::store::Store;
+use scherzo_supervisor::{Published, Stored};
 
 /// A finding as it crosses the bus.
 pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);
@@ -57,6 +58,7 @@ pub fn diagnose(root: &Root, now: &Published) -> Vec<Wire> {
     } else if !now.last_error.is_empty() {
         findings.push(Finding::new("last-error", Severity::Warning, now.last_error.clone()));
     }
+    findings.extend(now.not_stored.iter().map(|(what, error)| not_stored(*what, error)));
     findings.extend(configuration(root));
     findings.into_iter().map(pack).collect()
 }
@@ -65,6 +67,13 @@ fn quarantine(details: &Details) -> Finding {
     let finding = Finding::new("quarantine", Severity::Error, catalogue::template(Reason::Quarantined));
     let argument = |name| catalogue::argument(name, details).unwrap_or_default();
     ["kernel", "version", "cause"].into_iter().fold(finding, |finding, name| finding.with(name, argument(name)))
+}
+
+fn not_stored(what: Stored, error: &str) -> Finding {
+    let text = gettext_noop(
+        "{file} cannot be written: {error}. What was changed since is lost when the service ends. It is tried again until then.",
+    );
+    Finding::new("not-stored", Severity::Warning, text).with("file", Store::file_of(what)).with("error", error)
 }
 
 fn configuration(root: &Root) -> Vec<Finding> {

@@ -4,7 +4,7 @@
 //! `SCHERZO_FUZZ_SEED` sets the first, `SCHERZO_FUZZ_CASES` says how many there are: a seed and one case repeat a failure
 //! that does not depend on cases before it; the printed first seed repeats all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -72,6 +72,7 @@ impl Supervised {
             boot: Boot::default(),
             build: Build::default(),
             quarantine: None,
+            lifted: BTreeSet::new(),
         });
         let mut supervised = Self { supervisor, now: Duration::ZERO, nr_requests: 0, run: Run(0) };
         supervised.note(&actions);

@@ -54,6 +54,8 @@ pub struct History {
     torn: bool,
     /// Of the newest entry; 0 before there is one.
     last_number: u64,
+    /// The file lacks entries that could not be written.
+    stale: bool,
 }
 
 impl History {
@@ -65,8 +67,8 @@ impl History {
             warn!("cannot read the history in {}: {error}", file.display());
             String::new()
         });
-        let mut history =
-            Self { entries: VecDeque::new(), nr_lines: text.lines().count(), torn: false, last_number: 0, file };
+        let (entries, nr_lines) = (VecDeque::new(), text.lines().count());
+        let mut history = Self { entries, nr_lines, torn: false, last_number: 0, stale: false, file };
         history.torn = !text.is_empty() && !text.ends_with('\n');
         for mut entry in text.lines().filter_map(parse) {
             // Lines of earlier versions have no number.
@@ -84,7 +86,18 @@ impl History {
         let line = print(&entry);
         self.keep(entry);
         self.nr_lines += 1;
-        if self.nr_lines > 2 * MAX_ENTRIES { self.rewrite() } else { self.append(&line) }
+        let stored = if self.stale || self.nr_lines > 2 * MAX_ENTRIES { self.rewrite() } else { self.append(&line) };
+        self.stale = stored.is_err();
+        stored
+    }
+
+    /// Writes what could not be written before.
+    pub fn catch_up(&mut self) -> io::Result<()> {
+        if self.stale {
+            self.rewrite()?;
+            self.stale = false;
+        }
+        Ok(())
     }
 
     /// The newest entries as they cross the bus, the oldest of them first; 0 stands for all.
@@ -289,6 +302,24 @@ mod tests {
         }
         let (now, _) = history.since(0);
         assert_eq!(History::open(&root).since(0).0, now, "also when the file was replaced");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::new(directory.path());
+        let mut history = History::open(&root);
+        history.add(&record(1)).unwrap();
+        let (file, away) = (history.file.clone(), directory.path().join("away"));
+        fs::rename(&file, &away).unwrap();
+        fs::create_dir(&file).unwrap();
+        history.add(&record(2)).unwrap_err();
+        history.catch_up().unwrap_err();
+        fs::remove_dir(&file).unwrap();
+        fs::rename(&away, &file).unwrap();
+        history.catch_up().unwrap();
+        assert_eq!(History::open(&root).entries, history.entries);
+        assert_eq!(history.entries.len(), 2);
     }
 
     #[test]

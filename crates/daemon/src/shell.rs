@@ -88,9 +88,12 @@ impl<E: Engine> Shell<E> {
     ) -> std::io::Result<()> {
         let (mut alarm, mut watchdog) = (Alarm::new()?, Watchdog::new());
         log_state(&self.supervisor.view());
-        self.files.note_boot();
+        let not_noted = self.files.note_boot();
         let first = std::mem::take(&mut self.first);
         self.carry_out(first);
+        if let Some(event) = not_noted {
+            self.happen(event);
+        }
         while !self.leaving {
             watchdog.feed(Instant::now());
             let supervisor = self.supervisor.next_wakeup().map(|at| self.started + at);
@@ -205,20 +208,26 @@ impl<E: Engine> Shell<E> {
         }
     }
 
-    /// Performs actions, and those that follow from what they find.
+    /// Performs actions, and those that follow from what they find. Answers come last: whoever is answered finds published
+    /// also what could not be stored.
     fn carry_out(&mut self, actions: Vec<Action>) {
-        let mut queue = VecDeque::from(actions);
+        let (mut queue, mut replies) = (VecDeque::from(actions), Vec::new());
         while let Some(action) = queue.pop_front() {
-            if let Some(event) = self.perform(action) {
+            if let Action::Reply { id, reply } = action {
+                replies.push((id, reply));
+            } else if let Some(event) = self.perform(action) {
                 queue.extend(self.supervisor.step(self.started.elapsed(), event));
             }
+        }
+        for (id, reply) in replies {
+            self.reply(id, reply);
         }
     }
 
     fn perform(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Engine(command) => self.command_engine(command),
-            Action::Files(action) => self.perform_on_files(action),
+            Action::Files(action) => return self.perform_on_files(action),
             Action::Bus(action) => self.clients.perform(action),
             Action::Reply { id, reply } => self.reply(id, reply),
             Action::SendStats(peers) => {
@@ -236,13 +245,14 @@ impl<E: Engine> Shell<E> {
         None
     }
 
-    fn perform_on_files(&mut self, action: FileAction) {
+    fn perform_on_files(&mut self, action: FileAction) -> Option<Event> {
         let is_record = matches!(action, FileAction::Record(_));
-        self.files.perform(action);
+        let not_stored = self.files.perform(action);
         if is_record {
             let (now, _) = self.files.history_since(u64::MAX - 1);
             self.clients.tell_history_added(now);
         }
+        not_stored
     }
 
     fn command_engine(&mut self, command: EngineCommand) {

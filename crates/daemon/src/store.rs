@@ -1,20 +1,22 @@
 //! Small files: the desired state, how boots went and what was given up on, which survive a reboot, and the note of
 //! settings to restore, which survives the service but not a reboot.
 
-use std::collections::BTreeMap;
+mod quarantine;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use scherzo_api::details::{Detail, Details};
 use scherzo_api::durable;
-use scherzo_api::types::RequestedMode;
+use scherzo_api::types::{Reason, RequestedMode};
 use scherzo_host::Root;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::rcu::Rcu;
-use scherzo_supervisor::{Boot, BootWatch, Build, Desired, Fault, Quarantine, Source};
+use quarantine::QuarantineFile;
+use scherzo_supervisor::{Boot, BootWatch, Desired, Quarantine, Source, Stored};
 
 /// The files, and the host whose settings the note is about.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub struct Store {
     boots_file: PathBuf,
     quarantine_file: PathBuf,
     started_file: PathBuf,
+    lifted_file: PathBuf,
 }
 
 /// What a later version adds is ignored: going back to this one keeps the desired state.
@@ -53,19 +56,10 @@ struct Boots {
     on_watch: bool,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
-struct QuarantineFile {
-    kernel: String,
-    version: String,
-    reason: String,
-    details: BTreeMap<String, DetailFile>,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(untagged)]
-enum DetailFile {
-    Number(i64),
-    Text(String),
+/// Causes by their names; those that this version does not know are left out.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct LiftedFile {
+    causes: Vec<String>,
 }
 
 /// What loading changes.
@@ -88,7 +82,8 @@ impl Store {
         let boots_file = root.path("var/lib/scherzo/boots.toml");
         let quarantine_file = root.path("var/lib/scherzo/quarantine.toml");
         let started_file = root.path("run/scherzo/started");
-        Self { root, rcu, state_file, note_file, boots_file, quarantine_file, started_file }
+        let lifted_file = root.path("run/scherzo/lifted.toml");
+        Self { root, rcu, state_file, note_file, boots_file, quarantine_file, started_file, lifted_file }
     }
 
     /// The desired state of last time. A file that makes no sense is reported and counts as none.
@@ -136,16 +131,11 @@ impl Store {
         Boot { first_start, nr_unclean: boots.nr_unclean }
     }
 
-    /// Leaves the mark, and the count for next time.
-    pub fn note_boot(&self, boot: Boot) -> io::Result<()> {
-        replace(&self.boots_file, &Boots { nr_unclean: boot.nr_unclean, on_watch: false })?;
-        durable::replace(&self.started_file, "")
-    }
-
-    /// Notes what a system that goes down now would say about the scheduler.
-    pub fn watch_boot(&self, watch: BootWatch) -> io::Result<()> {
-        let nr_unclean = if watch == BootWatch::Over { 0 } else { self.boots().nr_unclean };
-        replace(&self.boots_file, &Boots { nr_unclean, on_watch: watch == BootWatch::On })
+    /// Notes what a system that goes down now would say about the scheduler, and how many have before; then leaves the mark
+    /// that this start of the system has been counted.
+    pub fn watch_boot(&self, nr_unclean: u32, watch: BootWatch) -> io::Result<()> {
+        replace(&self.boots_file, &Boots { nr_unclean, on_watch: watch == BootWatch::On })?;
+        if self.started_file.exists() { Ok(()) } else { durable::replace(&self.started_file, "") }
     }
 
     fn boots(&self) -> Boots {
@@ -156,15 +146,41 @@ impl Store {
     /// What an earlier run has given up on. A file that makes no sense is reported and counts as none.
     #[must_use]
     pub fn quarantine(&self) -> Option<Quarantine> {
-        let file = read(&self.quarantine_file).inspect_err(|problem| warn!("{problem}")).ok().flatten()?;
-        unpack(file).inspect_err(|problem| warn!("{}: {problem}", self.quarantine_file.display())).ok()
+        let file =
+            read::<QuarantineFile>(&self.quarantine_file).inspect_err(|problem| warn!("{problem}")).ok().flatten()?;
+        Quarantine::try_from(file).inspect_err(|problem| warn!("{}: {problem}", self.quarantine_file.display())).ok()
     }
 
     /// Remembers it, or forgets it.
     pub fn keep_quarantine(&self, quarantine: Option<&Quarantine>) -> io::Result<()> {
         match quarantine {
-            Some(quarantine) => replace(&self.quarantine_file, &pack(quarantine)),
+            Some(quarantine) => replace(&self.quarantine_file, &QuarantineFile::from(quarantine)),
             None => durable::remove(&self.quarantine_file),
+        }
+    }
+
+    /// The causes of guards that people have lifted since the system started.
+    #[must_use]
+    pub fn lifted(&self) -> BTreeSet<Reason> {
+        let file = read::<LiftedFile>(&self.lifted_file).inspect_err(|problem| warn!("{problem}"));
+        file.ok().flatten().unwrap_or_default().causes.iter().filter_map(|cause| cause.parse().ok()).collect()
+    }
+
+    /// Remembers them until the system is started again.
+    pub fn keep_lifted(&self, causes: &BTreeSet<Reason>) -> io::Result<()> {
+        replace(&self.lifted_file, &LiftedFile { causes: causes.iter().map(|cause| cause.name().to_owned()).collect() })
+    }
+
+    /// Where it is stored, as this system calls it.
+    #[must_use]
+    pub fn file_of(what: Stored) -> &'static str {
+        match what {
+            Stored::Desired => "/var/lib/scherzo/state.toml",
+            Stored::Settings => "/var/lib/scherzo/settings.toml",
+            Stored::Quarantine => "/var/lib/scherzo/quarantine.toml",
+            Stored::Boot => "/var/lib/scherzo/boots.toml",
+            Stored::Lifted => "/run/scherzo/lifted.toml",
+            Stored::History => "/var/lib/scherzo/history.jsonl",
         }
     }
 
@@ -241,31 +257,6 @@ impl Store {
     }
 }
 
-fn pack(quarantine: &Quarantine) -> QuarantineFile {
-    let Quarantine { build, cause } = quarantine;
-    let detail = |detail: &Detail| match detail {
-        Detail::Number(number) => DetailFile::Number(*number),
-        Detail::Text(text) => DetailFile::Text(text.clone()),
-    };
-    QuarantineFile {
-        kernel: build.kernel.clone(),
-        version: build.version.clone(),
-        reason: cause.reason.name().to_owned(),
-        details: cause.details.iter().map(|(name, value)| (name.clone(), detail(value))).collect(),
-    }
-}
-
-fn unpack(file: QuarantineFile) -> Result<Quarantine, String> {
-    let reason = file.reason.parse().map_err(|error| format!("reason: {error}"))?;
-    let detail = |detail| match detail {
-        DetailFile::Number(number) => Detail::Number(number),
-        DetailFile::Text(text) => Detail::Text(text),
-    };
-    let details = file.details.into_iter().map(|(name, value)| (name, detail(value)));
-    let build = Build { kernel: file.kernel, version: file.version };
-    Ok(Quarantine { build, cause: Fault { reason, details: details.collect::<Details>() } })
-}
-
 /// Reads a file if it exists; problems name file, line and column.
 fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, String> {
     match fs::read_to_string(path) {
@@ -296,6 +287,7 @@ mod tests {
     use crate::engine::simulated::{self, Tree};
     use scherzo_api::types::Mode;
     use scherzo_host::{KernelTypes, Policy, rcu_thread};
+    use scherzo_supervisor::{Build, Fault};
 
     const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
 
@@ -337,27 +329,39 @@ mod tests {
         let (_dir, store) = store();
         let start = || {
             let boot = store.boot();
-            store.note_boot(boot).unwrap();
+            store.watch_boot(boot.nr_unclean, BootWatch::Paused).unwrap();
             boot
         };
+        let nr_unclean = || store.boots().nr_unclean;
         assert_eq!(start(), Boot { first_start: true, nr_unclean: 0 });
-        store.watch_boot(BootWatch::On).unwrap();
+        store.watch_boot(nr_unclean(), BootWatch::On).unwrap();
         assert_eq!(start(), Boot { first_start: false, nr_unclean: 0 }, "killed and restarted");
-        for nr_unclean in 1..=2 {
-            store.watch_boot(BootWatch::On).unwrap();
+        for nr in 1..=2 {
+            store.watch_boot(nr_unclean(), BootWatch::On).unwrap();
             fs::remove_file(&store.started_file).unwrap();
-            assert_eq!(start(), Boot { first_start: true, nr_unclean });
+            assert_eq!(start(), Boot { first_start: true, nr_unclean: nr });
         }
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 2, "nothing was loaded, so nothing is known");
-        store.watch_boot(BootWatch::On).unwrap();
-        store.watch_boot(BootWatch::Paused).unwrap();
+        store.watch_boot(nr_unclean(), BootWatch::On).unwrap();
+        store.watch_boot(nr_unclean(), BootWatch::Paused).unwrap();
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 2, "it had failed and was not loaded");
-        store.watch_boot(BootWatch::On).unwrap();
-        store.watch_boot(BootWatch::Over).unwrap();
+        store.watch_boot(nr_unclean(), BootWatch::On).unwrap();
+        store.watch_boot(0, BootWatch::Over).unwrap();
         fs::remove_file(&store.started_file).unwrap();
         assert_eq!(start().nr_unclean, 0);
+    }
+
+    #[test]
+    fn what_people_have_lifted_comes_back() {
+        let (_dir, store) = store();
+        assert!(store.lifted().is_empty());
+        let causes = BTreeSet::from([Reason::Stall, Reason::UncleanBoots]);
+        store.keep_lifted(&causes).unwrap();
+        assert_eq!(store.lifted(), causes);
+        fs::write(&store.lifted_file, "causes = [\"stall\", \"of a later version\"]\n").unwrap();
+        assert_eq!(store.lifted(), [Reason::Stall].into());
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! What the service does about what happens, split by who carries it out.
 
+use std::collections::BTreeSet;
+
 use scherzo_catalogue::details::Details;
-use scherzo_catalogue::types::HistoryEvent;
+use scherzo_catalogue::types::{HistoryEvent, Reason};
 use scherzo_model::LoadSettings;
 
 use super::Refusal;
 use super::event::{BootWatch, Desired, Fault, RequestId, Run};
 use super::quarantine::Quarantine;
+use super::unstored::Stored;
 use super::view::Published;
 use crate::settings::Settings;
 
@@ -65,7 +68,7 @@ pub enum EngineCommand {
     Kill(Run),
 }
 
-/// What is written to files, and to settings of the host.
+/// What is written to files, and to settings of the host. What cannot be stored is reported as [`super::Event::NotStored`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum FileAction {
     /// Add this to the history.
@@ -84,6 +87,26 @@ pub enum FileAction {
     KeepQuarantine(Option<Quarantine>),
     /// Make the desired state survive a restart.
     Persist(Desired),
+    /// Make it survive a restart of the service, though not of the system, that guards with these causes were lifted.
+    KeepLifted(BTreeSet<Reason>),
+    /// Write again what could not be written, and report [`super::Event::NotStored`] when that has changed.
+    StoreAgain,
+}
+
+impl FileAction {
+    /// What it writes that is to be kept, if it does.
+    #[must_use]
+    pub fn stored(&self) -> Option<Stored> {
+        match self {
+            Self::Record(_) => Some(Stored::History),
+            Self::WatchBoot(_) => Some(Stored::Boot),
+            Self::RevertSettings(_) => Some(Stored::Settings),
+            Self::KeepQuarantine(_) => Some(Stored::Quarantine),
+            Self::Persist(_) => Some(Stored::Desired),
+            Self::KeepLifted(_) => Some(Stored::Lifted),
+            Self::NoteSettings | Self::RestoreSettings | Self::ForbidCompaction | Self::StoreAgain => None,
+        }
+    }
 }
 
 /// What programs on the bus are told, and what is asked of them.

@@ -1,5 +1,6 @@
 //! What happens to the service.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::Refusal;
@@ -11,6 +12,7 @@ use scherzo_model::{ExitKind, FailKind};
 use super::holds::HoldRequest;
 use super::power::{PowerEvent, Source};
 use super::quarantine::{Build, Quarantine};
+use super::unstored::NotStored;
 use crate::settings::Settings;
 
 /// Time since the service started. The supervisor never asks a clock; it is told.
@@ -64,6 +66,8 @@ pub struct Start {
     pub build: Build,
     /// What an earlier run has given up on.
     pub quarantine: Option<Quarantine>,
+    /// The causes of guards that people have lifted since the system started.
+    pub lifted: BTreeSet<Reason>,
 }
 
 /// What is known about this start of the system and those before.
@@ -199,6 +203,8 @@ impl Caller {
 pub enum Request {
     /// Turn on or off.
     SetEnabled(bool),
+    /// Turn on although that was asked for since the system started and the scheduler has failed for the same cause since.
+    TurnOnAgain,
     /// Choose a mode.
     SetMode(RequestedMode),
     /// Choose preemption.
@@ -271,6 +277,8 @@ pub enum Event {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
+    /// What the files lack has changed, or was written in vain once more.
+    NotStored(NotStored),
     /// The time that [`super::Supervisor::next_wakeup`] named has come.
     Tick,
     /// The service is to end.

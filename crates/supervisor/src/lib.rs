@@ -30,6 +30,7 @@ pub mod settings;
 mod supervision;
 #[cfg(test)]
 mod tests;
+mod unstored;
 mod view;
 
 pub use action::{Action, BusAction, EngineCommand, FileAction, Record, Reply};
@@ -43,6 +44,7 @@ pub use power::{PowerEvent, Source};
 pub use quarantine::{Build, Quarantine};
 pub use refusal::Refusal;
 pub use settings::Settings;
+pub use unstored::{NotStored, Stored};
 pub use view::Published;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +59,7 @@ use phase::Phase;
 use power::Power;
 use request::{Refresh, Waiter};
 use supervision::Probation;
+use unstored::Unstored;
 
 /// After so many system starts that ended badly, nothing is loaded until someone asks.
 const MAX_UNCLEAN_BOOTS: u32 = 2;
@@ -98,6 +101,10 @@ pub struct Supervisor {
     build: Build,
     /// What is remembered.
     quarantine: Option<Quarantine>,
+    /// Nothing is loaded because of how earlier boots have ended.
+    distrusted: bool,
+    /// The causes of guards that people have lifted since the system started.
+    lifted: BTreeSet<Reason>,
     /// Loading waits until then, or for a person to log in or to ask.
     boot_delay: Option<Time>,
     /// If the system goes down now, that may have been our fault.
@@ -113,6 +120,7 @@ pub struct Supervisor {
     watched: BTreeSet<String>,
     /// Settings are noted and not restored yet.
     noted: bool,
+    unstored: Unstored,
     leaving: Leaving,
     published: Option<Published>,
 }
@@ -121,7 +129,7 @@ impl Supervisor {
     /// The state at the start of the service, at time zero.
     #[must_use]
     pub fn new(start: Start) -> (Self, Vec<Action>) {
-        let Start { desired, settings, kernel, unfit, noted, boot, build, quarantine } = start;
+        let Start { desired, settings, kernel, unfit, noted, boot, build, quarantine, lifted } = start;
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
@@ -143,6 +151,8 @@ impl Supervisor {
             probation: None,
             build,
             quarantine: None,
+            distrusted: false,
+            lifted,
             boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
             boot_watch: BootWatch::Over,
             fault: None,
@@ -152,11 +162,12 @@ impl Supervisor {
             subscribers: BTreeMap::new(),
             watched: BTreeSet::new(),
             noted,
+            unstored: Unstored::default(),
             leaving: Leaving::No,
             published: None,
         };
         state.remember_quarantine(quarantine);
-        if boot.nr_unclean >= MAX_UNCLEAN_BOOTS {
+        if boot.nr_unclean >= MAX_UNCLEAN_BOOTS && !state.lifted.contains(&Reason::UncleanBoots) {
             state.distrust();
         }
         state.start();
@@ -185,7 +196,8 @@ impl Supervisor {
         let retry = matches!(self.phase, Phase::Idle) && self.wants_to_run() && self.kernel == Kernel::Idle;
         let retry_at = if retry { self.load_at() } else { None };
         let waiters = self.waiters.iter().map(|waiter| self.due_at(waiter));
-        waiters.chain(self.phase.next_wakeup()).chain(self.power.next_wakeup()).chain(retry_at).min()
+        let others = [self.phase.next_wakeup(), self.power.next_wakeup(), self.unstored.next_wakeup(), retry_at];
+        waiters.chain(others.into_iter().flatten()).min()
     }
 
     /// Whether an engine that ended would be followed by another.
@@ -212,13 +224,24 @@ impl Supervisor {
                 self.subscribers.remove(&peer);
                 self.holds.release_of(&peer);
             }
-            Event::Shutdown if self.leaving == Leaving::No => self.leaving = Leaving::Asked,
+            Event::NotStored(files) => self.unstored.take(self.now, files),
+            Event::Shutdown if self.leaving == Leaving::No => self.leave(),
             Event::Tick | Event::Shutdown => {}
+        }
+    }
+
+    fn leave(&mut self) {
+        self.leaving = Leaving::Asked;
+        if !self.unstored.files().is_empty() {
+            self.act(FileAction::StoreAgain);
         }
     }
 
     fn settle(&mut self) {
         self.expire_phase();
+        if self.unstored.is_due(self.now) {
+            self.act(FileAction::StoreAgain);
+        }
         let source_changed = self.power.settle(self.now);
         self.end_choice(source_changed);
         self.note_decision();

@@ -17,6 +17,8 @@ pub enum Refusal {
     Conflict(String),
     /// A bound was reached.
     LimitReached(String),
+    /// It takes more rights than the caller has shown.
+    AccessDenied(String),
     /// An argument makes no sense.
     InvalidArgs(String),
 }

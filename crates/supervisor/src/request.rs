@@ -77,7 +77,8 @@ impl Supervisor {
         }
         self.check_waiters(&request, caller.uid)?;
         match request {
-            Request::SetEnabled(true) => self.enable(id, &caller)?,
+            Request::SetEnabled(true) if self.lifting_needs_more() => return Err(has_failed_again()),
+            Request::SetEnabled(true) | Request::TurnOnAgain => self.enable(id, &caller)?,
             Request::SetEnabled(false) => self.disable(id, &caller),
             Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode),
             Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
@@ -149,6 +150,7 @@ impl Supervisor {
         }
         if !self.phase.has_process() {
             self.try_afresh();
+            self.lift_guard();
         }
         self.wait(id, Want::Running, ANSWER_LIMIT);
         Ok(())
@@ -306,6 +308,13 @@ impl Supervisor {
     fn reply(&mut self, id: RequestId, reply: Reply) {
         self.answers.push(Action::Reply { id, reply });
     }
+}
+
+fn has_failed_again() -> Refusal {
+    Refusal::AccessDenied(
+        gettext_noop("The scheduler has failed in the same way since it was turned on anew. Ask an administrator.")
+            .into(),
+    )
 }
 
 fn not_running() -> Refusal {

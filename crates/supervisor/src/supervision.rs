@@ -125,6 +125,28 @@ impl Supervisor {
         }
     }
 
+    /// Why nothing is loaded until someone turns Scherzo on, if that is so.
+    fn guard(&self) -> Option<Reason> {
+        let quarantined = self.quarantine.as_ref().map(|quarantine| quarantine.cause.reason);
+        quarantined.or(self.distrusted.then_some(Reason::UncleanBoots))
+    }
+
+    /// A guard of the same cause was lifted already since the system started: then it failed again.
+    pub(super) fn lifting_needs_more(&self) -> bool {
+        self.guard().is_some_and(|cause| self.lifted.contains(&cause))
+    }
+
+    /// Lets loading be tried because someone asks for it, and remembers that.
+    pub(super) fn lift_guard(&mut self) {
+        if let Some(cause) = self.guard()
+            && self.lifted.insert(cause)
+        {
+            self.act(FileAction::KeepLifted(self.lifted.clone()));
+        }
+        self.distrusted = false;
+        self.lift_quarantine();
+    }
+
     fn lift_quarantine(&mut self) {
         if self.quarantine.take().is_some() {
             self.act(FileAction::KeepQuarantine(None));
@@ -134,19 +156,19 @@ impl Supervisor {
 
     /// Something brought the system down soon after loading, again and again.
     pub(super) fn distrust(&mut self) {
+        self.distrusted = true;
         let fault = Fault::plain(Reason::UncleanBoots);
         self.last_error = fault.text();
         self.fault = Some(fault);
         self.backoff.give_up();
     }
 
-    /// Forgets past failures, because someone asks anew.
+    /// Forgets past failures, because someone asks anew. What guards against them stays.
     pub(super) fn try_afresh(&mut self) {
         self.backoff = Backoff::default();
         self.boot_delay = None;
         self.fault = None;
         self.last_error.clear();
-        self.lift_quarantine();
     }
 
     /// Puts what has just changed on probation if it concerns the scheduler that is loaded: `settings` and `desired` were

@@ -6,6 +6,7 @@ use super::Supervisor;
 use super::event::{Choice, Fault, Kernel};
 use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
+use super::unstored::{self, NotStored};
 use crate::settings::Settings;
 
 /// The changing properties of the D-Bus interface.
@@ -33,6 +34,20 @@ pub struct Published {
     pub power_profile: String,
     /// The last failure as a sentence, empty if none.
     pub last_error: String,
+    /// What could not be stored.
+    pub not_stored: NotStored,
+    /// Turning it on takes a right of its own.
+    pub lifting_needs_more: bool,
+}
+
+impl Published {
+    /// The last failure, and whether something could not be stored.
+    #[must_use]
+    pub fn errors(&self) -> String {
+        let warning = if self.not_stored.is_empty() { "" } else { unstored::WARNING };
+        let space = if self.last_error.is_empty() || warning.is_empty() { "" } else { " " };
+        format!("{}{space}{warning}", self.last_error)
+    }
 }
 
 impl Supervisor {
@@ -55,6 +70,8 @@ impl Supervisor {
             on_battery: self.power.on_battery(),
             power_profile: self.power.shown_profile().unwrap_or_default().to_owned(),
             last_error: self.last_error.clone(),
+            not_stored: self.unstored.files().clone(),
+            lifting_needs_more: self.lifting_needs_more(),
         }
     }
 

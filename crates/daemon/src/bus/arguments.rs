@@ -21,6 +21,7 @@ pub(crate) fn error_of(refusal: Refusal) -> Error {
         Refusal::Busy(text) => Error::Busy(text),
         Refusal::Conflict(text) => Error::Conflict(text),
         Refusal::LimitReached(text) => Error::LimitReached(text),
+        Refusal::AccessDenied(text) => Error::AccessDenied(text),
         Refusal::InvalidArgs(text) => Error::InvalidArgs(text),
     }
 }

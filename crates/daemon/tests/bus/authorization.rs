@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::names::{
-    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_SET_ENABLED,
-    ACTION_SET_MODE,
+    ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD,
+    ACTION_SET_ENABLED, ACTION_SET_MODE,
 };
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
@@ -95,6 +96,43 @@ async fn polkit_decides_and_reading_is_free() {
     client.scheduler.get_stats().await.unwrap();
     client.scheduler.subscribe().await.unwrap();
     assert_eq!(client.snapshot().await, before);
+}
+
+/// As after six ejections because of a stall.
+fn give_up(stage: &Stage) {
+    let version = env!("CARGO_PKG_VERSION");
+    let file = format!(
+        "kernel = \"6.18.0-simulated\"\nversion = \"{version}\"\nreason = \"stall\"\n[details]\ntext = \"cc1\"\n"
+    );
+    std::fs::create_dir_all(stage.file("var/lib/scherzo")).unwrap();
+    std::fs::write(stage.file("var/lib/scherzo/quarantine.toml"), file).unwrap();
+}
+
+#[tokio::test]
+async fn trying_a_second_time_what_has_failed_takes_an_administrator() {
+    let stage = Stage::new();
+    let polkit = Authority::appear(&stage).await;
+    give_up(&stage);
+    let daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_SET_ENABLED, "the first time");
+    daemon.signal(Signal::TERM);
+    daemon.end();
+
+    give_up(&stage);
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    polkit.say(PolkitAnswer::No);
+    assert!(matches!(client.scheduler.set_enabled(true).await, Err(Error::AccessDenied(_))));
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_LIFT_GUARD);
+    assert_eq!(client.snapshot().await.reason, "quarantined");
+    polkit.say(PolkitAnswer::Yes);
+    // Off and on again is no way around.
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_SET_ENABLED);
+    client.scheduler.set_enabled(true).await.unwrap();
+    assert_eq!(polkit.asked.lock().unwrap().last().unwrap().0, ACTION_LIFT_GUARD);
+    assert_eq!(client.snapshot().await.state, "running");
 }
 
 #[tokio::test]

@@ -102,6 +102,46 @@ async fn what_was_given_up_on_stays_so_until_someone_asks() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    // Where there is a file, there is no directory to write to, not even for root.
+    let (directory, away) = (stage.file("var/lib/scherzo"), stage.file("away"));
+    std::fs::rename(&directory, &away).unwrap();
+    std::fs::write(&directory, "").unwrap();
+    client.scheduler.set_enabled(true).await.unwrap();
+    client.scheduler.set_mode("fifo").await.unwrap();
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.mode.as_str()), ("running", "fifo"));
+    assert!(now.last_error.contains("cannot write"), "whoever is answered finds it: {}", now.last_error);
+    let findings = async || {
+        let findings = client.scheduler.diagnose().await.unwrap();
+        let files = findings.into_iter().filter(|(id, ..)| id == "not-stored");
+        files
+            .map(|(.., arguments)| String::try_from(arguments["file"].try_clone().unwrap()).unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert!(findings().await.contains(&"/var/lib/scherzo/state.toml".to_owned()));
+    let refused = client.scheduler.configure(HashMap::from([("starvation_ms", 50u32.into())])).await.unwrap_err();
+    assert!(matches!(refused, Error::NotStored(_)), "{refused:?}");
+    assert_eq!(client.scheduler.settings().await.unwrap()["starvation_ms"], OwnedVariant::from(100u32));
+
+    std::fs::remove_file(&directory).unwrap();
+    std::fs::rename(&away, &directory).unwrap();
+    eventually("it is stored", async || client.snapshot().await.last_error.is_empty()).await;
+    assert_eq!(findings().await, Vec::<String>::new());
+    assert!(read(directory.join("state.toml")).contains("mode = \"fifo\""));
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let _daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    assert_eq!(client.snapshot().await.mode, "fifo");
+    let events = client.scheduler.get_history(0).await.unwrap();
+    assert!(events.iter().any(|(_, event, _)| event == "turned-on"), "{events:?}");
+}
+
+#[tokio::test]
 async fn turning_on_does_not_wait_for_the_next_attempt() {
     let stage = Stage::new();
     let _daemon = stage.serve(&[]).await;

@@ -93,6 +93,33 @@ fn what_the_kernel_does_not_let_go_of_is_not_called_off() {
 }
 
 #[test]
+fn what_could_not_be_stored_is_told_and_stored_later() {
+    let mut world = running();
+    world.apply(Op::DiskFull(true));
+    let id = world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+    world.engine_acts();
+    assert_eq!((world.answer(id), world.stored.mode), (Some(&Ok(())), RequestedMode::Auto), "it takes effect");
+    assert_eq!(world.state.view().choice.mode, Mode::Fifo);
+    assert!(world.state.view().errors().contains("cannot write"), "{:?}", world.state.view());
+    world.wait(SECOND * 60);
+    assert!(world.state.view().not_stored.contains_key(&Stored::Desired));
+    world.apply(Op::DiskFull(false));
+    world.wait(SECOND * 6);
+    assert_eq!(world.stored.mode, RequestedMode::Mode(Mode::Fifo));
+    assert_eq!(world.state.view().errors(), "");
+}
+
+#[test]
+fn what_could_not_be_stored_is_tried_once_more_when_the_service_ends() {
+    let mut world = World::new(Desired::default(), Kernel::Idle);
+    world.apply(Op::DiskFull(true));
+    world.ask(Request::SetPreemption(false));
+    world.apply(Op::DiskFull(false));
+    world.apply(Op::Shutdown);
+    assert!(world.ended && !world.stored.preemption);
+}
+
+#[test]
 fn the_service_ends_although_the_kernel_does_not_let_go() {
     let mut world = running();
     world.apply(Op::KernelClings(true));

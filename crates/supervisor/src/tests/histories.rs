@@ -28,6 +28,7 @@ pub(super) enum Op {
     ForeignComes,
     ForeignGoes,
     KernelClings(bool),
+    DiskFull(bool),
     Degrade(bool),
     Wait(u32),
     Shutdown,
@@ -86,6 +87,7 @@ pub(super) fn ops() -> impl Strategy<Value = Op> {
         1 => Just(Op::ForeignComes),
         1 => Just(Op::ForeignGoes),
         1 => any::<bool>().prop_map(Op::KernelClings),
+        1 => any::<bool>().prop_map(Op::DiskFull),
         1 => any::<bool>().prop_map(Op::Degrade),
         6 => (0u32..30_000).prop_map(Op::Wait),
         1 => Just(Op::Shutdown),
@@ -106,11 +108,12 @@ proptest! {
         let nr_profile_holds = world.nr_profile_holds;
         world.apply(Op::ForeignGoes);
         world.apply(Op::KernelClings(false));
+        world.apply(Op::DiskFull(false));
         world.calm_down();
         prop_assert!(world.unanswered.is_empty());
         prop_assert!(world.nr_profile_holds <= nr_profile_holds + 2, "mode and profile chase each other");
         if !world.ended {
-            let enabling = world.ask(Request::SetEnabled(true));
+            let enabling = world.ask(Request::TurnOnAgain);
             world.calm_down();
             prop_assert_eq!(world.answer(enabling), Some(&Ok(())));
             prop_assert_eq!(world.state.view().state, State::Running);
@@ -132,7 +135,10 @@ proptest! {
         }
         let (before, stored) = (world.state.view(), world.stored);
         let id = world.ask(request);
-        if let Some(Err(Refusal::Conflict(_) | Refusal::NotSupported(_) | Refusal::LimitReached(_))) = world.answer(id) {
+        if let Some(Err(
+            Refusal::Conflict(_) | Refusal::NotSupported(_) | Refusal::LimitReached(_) | Refusal::AccessDenied(_),
+        )) = world.answer(id)
+        {
             prop_assert_eq!(world.state.view(), before);
             prop_assert_eq!(world.stored, stored);
         }

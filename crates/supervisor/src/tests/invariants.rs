@@ -19,8 +19,12 @@ impl World {
         assert!(view.state != State::Foreign || !view.kernel_ops.is_empty(), "a foreign scheduler without a name");
         assert!(self.noted || self.process.is_none(), "settings are noted while they may differ");
         assert!(!self.noted || !self.state.phase.is_at_rest(), "settings are restored when nothing needs them");
-        assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
-        assert!(view.enabled || !self.stored.enabled, "stored as on");
+        // Whether the last attempt succeeds, nobody is left to tell.
+        assert!(self.ended || view.not_stored.keys().eq(self.not_stored.keys()), "{:?} is not stored", self.not_stored);
+        if !view.not_stored.contains_key(&Stored::Desired) {
+            assert_eq!(view.requested_mode, self.stored.mode, "the choice was not stored");
+            assert!(view.enabled || !self.stored.enabled, "stored as on");
+        }
         self.check_arbiter(&view);
         self.check_supervision(&view);
         self.check_profile(&view);
@@ -66,6 +70,7 @@ impl World {
     fn check_supervision(&self, view: &Published) {
         assert_eq!(view.settings, self.settings, "other settings count than those that are stored");
         assert_eq!(self.state.quarantine, self.quarantine, "what is remembered is not what is known");
+        assert_eq!(self.state.lifted, self.lifted, "who lifts a guard after a restart is not asked for more");
         let quarantined = view.why.reason == Reason::Quarantined;
         let of_this_build = self.quarantine.as_ref().is_some_and(|quarantine| quarantine.build == self.build);
         assert!(!quarantined || of_this_build, "a quarantine that would not survive a restart");

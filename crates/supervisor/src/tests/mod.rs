@@ -1,6 +1,7 @@
 //! The supervisor against a small model of what is around it, by theme.
 
 mod choosing;
+mod disk;
 mod failures;
 mod histories;
 mod invariants;

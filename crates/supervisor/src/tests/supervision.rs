@@ -43,6 +43,62 @@ fn six_ejections_in_a_row_are_enough_until_someone_asks() {
 }
 
 #[test]
+fn after_the_same_failure_lifting_takes_more() {
+    for restarts in [false, true] {
+        let mut world = quarantined();
+        assert!(!world.state.view().lifting_needs_more, "the first time");
+        world.ask(Request::SetEnabled(true));
+        world.calm_down();
+        for _ in 0..6 {
+            world.calm_down();
+            world.eject();
+        }
+        if restarts {
+            world.apply(Op::Restart);
+        }
+        assert!(world.state.view().lifting_needs_more);
+        // Turning it off in between is no way around.
+        world.ask(Request::SetEnabled(false));
+        let id = world.ask(Request::SetEnabled(true));
+        assert!(matches!(world.answer(id), Some(Err(Refusal::AccessDenied(_)))), "{:?}", world.answer(id));
+        world.calm_down();
+        assert!(world.process.is_none() && !world.state.view().enabled);
+        let id = world.ask(Request::TurnOnAgain);
+        world.calm_down();
+        assert_eq!((world.answer(id), shown(&world).0), (Some(&Ok(())), State::Running));
+    }
+}
+
+#[test]
+fn another_failure_or_another_boot_is_another_matter() {
+    let mut world = quarantined();
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    for _ in 0..6 {
+        world.calm_down();
+        world.apply(Op::EngineCrashes);
+    }
+    world.wait(SECOND * 600);
+    assert_eq!(shown(&world), (State::Fallback, Reason::Quarantined));
+    assert!(!world.state.view().lifting_needs_more, "{:?}", world.lifted);
+    assert_eq!(world.lifted, [Reason::KernelError].into());
+}
+
+#[test]
+fn lifting_the_guard_against_unclean_boots_is_heeded_by_the_next_service() {
+    let boot = Boot { first_start: false, nr_unclean: 2 };
+    let mut world = World::boot(Desired { enabled: true, ..Desired::default() }, Kernel::Idle, boot);
+    assert_eq!(shown(&world), (State::Fallback, Reason::UncleanBoots));
+    world.ask(Request::SetEnabled(true));
+    world.calm_down();
+    assert_eq!(shown(&world).0, State::Running);
+    assert_eq!(world.lifted, [Reason::UncleanBoots].into());
+    world.apply(Op::Restart);
+    world.calm_down();
+    assert_eq!(shown(&world).0, State::Running);
+}
+
+#[test]
 fn a_quarantine_survives_restarts_but_not_another_kernel() {
     let mut world = quarantined();
     world.apply(Op::Restart);

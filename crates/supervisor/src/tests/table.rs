@@ -93,6 +93,7 @@ fn at_rest() -> Supervisor {
         boot: Boot::default(),
         build: Build::default(),
         quarantine: None,
+        lifted: BTreeSet::new(),
     };
     Supervisor::new(start).0
 }

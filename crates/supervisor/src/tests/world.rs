@@ -1,6 +1,6 @@
 //! A small model of engine, kernel and clients around the supervisor.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::Refusal;
@@ -42,6 +42,10 @@ pub(super) struct World {
     pub(super) settings: Settings,
     pub(super) build: Build,
     pub(super) quarantine: Option<Quarantine>,
+    pub(super) lifted: BTreeSet<Reason>,
+    /// Neither the desired state nor the history can be written.
+    pub(super) disk_is_full: bool,
+    pub(super) not_stored: BTreeMap<Stored, FileAction>,
     /// What someone has chosen at the power-profiles daemon.
     pub(super) profile: Option<String>,
     pub(super) profile_held: bool,
@@ -59,7 +63,8 @@ pub(super) struct World {
 
 fn first_start(desired: Desired, kernel: Kernel, boot: Boot) -> Start {
     let build = Build { kernel: "6.18".into(), version: "1".into() };
-    Start { desired, settings: Settings::default(), kernel, unfit: None, noted: false, boot, build, quarantine: None }
+    let (settings, lifted) = (Settings::default(), BTreeSet::new());
+    Start { desired, settings, kernel, unfit: None, noted: false, boot, build, quarantine: None, lifted }
 }
 
 impl World {
@@ -78,7 +83,7 @@ impl World {
     }
 
     fn start(start: Start) -> Self {
-        let Start { desired, settings, kernel, noted, build, quarantine, .. } = start.clone();
+        let Start { desired, settings, kernel, noted, build, quarantine, lifted, .. } = start.clone();
         let (state, actions) = Supervisor::new(start);
         let mut world = Self {
             state,
@@ -96,6 +101,9 @@ impl World {
             settings,
             build,
             quarantine,
+            lifted,
+            disk_is_full: false,
+            not_stored: BTreeMap::new(),
             profile: None,
             profile_held: false,
             nr_profile_holds: 0,
@@ -152,12 +160,14 @@ impl World {
             Op::Restart => self.restart(),
             Op::NewKernel => {
                 self.build.kernel.push('+');
+                self.lifted.clear();
                 self.restart();
             }
             Op::ForeignComes if self.kernel == Kernel::Idle => self.kernel = Kernel::Loaded { ops: "lavd".into() },
             Op::ForeignGoes if self.kernel.foreign_ops().is_some() => self.kernel = Kernel::Idle,
             Op::ForeignComes | Op::ForeignGoes => {}
             Op::KernelClings(clings) => self.cling(clings),
+            Op::DiskFull(is_full) => self.disk_is_full = is_full,
             Op::Degrade(degraded) => self.degraded = degraded,
             Op::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
             Op::Shutdown => self.happen(Event::Shutdown),
@@ -218,6 +228,7 @@ impl World {
             boot: Boot::default(),
             build: self.build.clone(),
             quarantine: self.quarantine.clone(),
+            lifted: self.lifted.clone(),
         });
         self.history.splice(0..0, history);
     }
@@ -328,7 +339,7 @@ impl World {
     fn perform_one(&mut self, action: Action) -> Vec<Event> {
         match action {
             Action::Engine(command) => return self.command_engine(command).into_iter().collect(),
-            Action::Files(action) => self.write(action),
+            Action::Files(action) => return self.store(action).into_iter().collect(),
             Action::Bus(action) => return self.send(action),
             Action::Reply { id, reply } => {
                 assert!(self.unanswered.remove(&id), "answered twice: {id:?}");
@@ -372,7 +383,7 @@ impl World {
         None
     }
 
-    fn write(&mut self, action: FileAction) {
+    pub(super) fn write(&mut self, action: FileAction) {
         match action {
             FileAction::Record(record) => self.history.push(record.event),
             FileAction::WatchBoot(watch) => {
@@ -388,6 +399,8 @@ impl World {
             FileAction::RevertSettings(settings) => self.settings = settings,
             FileAction::KeepQuarantine(quarantine) => self.quarantine = quarantine,
             FileAction::Persist(desired) => self.stored = desired,
+            FileAction::KeepLifted(causes) => self.lifted = causes,
+            FileAction::StoreAgain => {}
         }
     }
 
