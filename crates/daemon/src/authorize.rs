@@ -1,6 +1,7 @@
 //! Who may do what.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use scherzo_api::Error;
@@ -23,10 +24,20 @@ pub trait Authorizer: Send + Sync {
 }
 
 /// Asks polkit, except about one user who may do everything.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Polkit {
     /// The user, 0 in earnest.
     pub trusted_uid: Option<u32>,
+    /// It did not answer the last time, which was told.
+    is_silent: AtomicBool,
+}
+
+impl Polkit {
+    /// Trusts this user.
+    #[must_use]
+    pub fn trusting(trusted_uid: Option<u32>) -> Self {
+        Self { trusted_uid, is_silent: AtomicBool::new(false) }
+    }
 }
 
 impl Authorizer for Polkit {
@@ -42,9 +53,15 @@ impl Authorizer for Polkit {
             }
             let interactive = call.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH);
             match ask_polkit(bus, call, action, interactive).await {
-                Ok(answer) => check_answer(&answer, interactive, action),
+                Ok(answer) => {
+                    self.is_silent.store(false, Ordering::Relaxed);
+                    check_answer(&answer, interactive, action)
+                }
                 Err(error) => {
-                    warn!("cannot ask polkit about {action}: {error}");
+                    // Whoever asks again and again does not fill the journal.
+                    if !self.is_silent.swap(true, Ordering::Relaxed) {
+                        warn!("cannot ask polkit about {action}: {error}");
+                    }
                     Err(Error::AccessDenied(NO_POLKIT.into()))
                 }
             }

@@ -14,7 +14,8 @@ use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE, OBJECT_PATH,
+    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
+    OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;

@@ -92,7 +92,7 @@ async fn serve_really() -> anyhow::Result<ExitCode> {
     let path = installed_path().context("cannot find out where this program is installed")?;
     let engine = Real::new(path, inputs.clone());
     let parts = Parts { root: Root::default(), set_policy: rcu::set_policy, engine, bus, inputs };
-    serve(parts, inbox, Polkit { trusted_uid: Some(0) }).await
+    serve(parts, inbox, Polkit::trusting(Some(0))).await
 }
 
 async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
@@ -109,7 +109,7 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
     let engine = Simulated::new(tree, inputs.clone());
     let own_uid = rustix::process::geteuid().as_raw();
-    let authorizer = Polkit { trusted_uid: (!options.simulate_polkit).then_some(own_uid) };
+    let authorizer = Polkit::trusting((!options.simulate_polkit).then_some(own_uid));
     info!("simulating: nothing on this machine is changed");
     serve(Parts { root, set_policy: simulated::set_policy, engine, bus, inputs }, inbox, authorizer).await
 }
@@ -122,6 +122,7 @@ pub async fn serve<E: Engine>(
 ) -> anyhow::Result<ExitCode> {
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = Shell::new(parts)?;
+    let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     let (requests, calls) = mpsc::channel(NR_INPUTS);
     let service = Service {
         inputs: requests,
@@ -131,7 +132,6 @@ pub async fn serve<E: Engine>(
         callers: Callers::default(),
         authorizer: Arc::new(authorizer),
     };
-    let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     bus.object_server().at(OBJECT_PATH, service).await?;
     bus.object_server().at(log_control::PATH, log_control).await?;
     // Before anybody can know that the service is there: a signal that came earlier would kill it.

@@ -42,6 +42,7 @@ pub mod power;
 mod profile;
 pub mod rcu;
 mod readiness;
+mod refusals;
 pub mod sample;
 pub mod session;
 pub mod settings;

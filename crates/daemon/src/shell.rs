@@ -96,13 +96,13 @@ impl<E: Engine> Shell<E> {
         }
         while !self.leaving {
             watchdog.feed(Instant::now());
-            let supervisor = self.supervisor.next_wakeup().map(|at| self.started + at);
-            let wakeup = supervisor.into_iter().chain(watchdog.due_at()).min();
+            let wakeup = self.next_wakeup().into_iter().chain(watchdog.due_at()).min();
             let input = tokio::select! {
                 biased;
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
                 rung = alarm.ring_at(wakeup) => {
                     rung?;
+                    self.clients.sum_up_refusals(false);
                     self.happen(Event::Tick);
                     continue;
                 }
@@ -110,8 +110,14 @@ impl<E: Engine> Shell<E> {
             };
             self.take(input);
         }
+        self.clients.sum_up_refusals(true);
         self.clients.leave().await;
         Ok(())
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let supervisor = self.supervisor.next_wakeup().map(|at| self.started + at);
+        supervisor.into_iter().chain(self.clients.refusals_due_at()).min()
     }
 
     fn take(&mut self, input: Input) {

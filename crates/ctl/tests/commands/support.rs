@@ -31,7 +31,7 @@ impl Bus {
         let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
         let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
         let parts = Parts { root: self.root(), set_policy: simulated::set_policy, engine, bus, inputs };
-        tokio::spawn(async move { serve(parts, inbox, Polkit { trusted_uid }).await.unwrap() });
+        tokio::spawn(async move { serve(parts, inbox, Polkit::trusting(trusted_uid)).await.unwrap() });
         while self.ctl(&["status"]).await.code == 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

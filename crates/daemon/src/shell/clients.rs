@@ -7,12 +7,14 @@ use scherzo_api::{Error, catalogue};
 use scherzo_supervisor::{BusAction, Fault, Published, RequestId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::{info, warn};
 use zbus::Connection;
 
 use super::outbox::{Outbox, Outgoing};
 use crate::bus;
 use crate::input::{Answer, Input};
+use crate::refusals::Refusals;
 
 pub(super) struct Clients {
     bus: Connection,
@@ -23,6 +25,8 @@ pub(super) struct Clients {
     replies: HashMap<RequestId, oneshot::Sender<Result<Answer, Error>>>,
     next_request: u64,
     peers: HashMap<String, JoinHandle<()>>,
+    started: Instant,
+    refusals: Refusals,
 }
 
 impl Clients {
@@ -36,6 +40,8 @@ impl Clients {
             replies: HashMap::new(),
             next_request: 0,
             peers: HashMap::new(),
+            started: Instant::now(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -58,11 +64,26 @@ impl Clients {
     }
 
     pub(super) fn answer(&mut self, id: RequestId, answer: Result<Answer, Error>) {
-        if let Err(error) = &answer {
-            info!("refused: {error}");
+        if let Err(error) = &answer
+            && let Some(line) = self.refusals.note(self.started.elapsed(), error)
+        {
+            info!("{line}");
         }
         if let Some(reply) = self.replies.remove(&id) {
             self.outbox.put(Outgoing::Answer { reply, answer });
+        }
+    }
+
+    /// When [`Self::sum_up_refusals`] has something to say.
+    pub(super) fn refusals_due_at(&self) -> Option<Instant> {
+        self.refusals.due_at().map(|at| self.started + at)
+    }
+
+    /// Tells the journal how many calls were refused without a line of their own, if it is time for that or `at_last`.
+    pub(super) fn sum_up_refusals(&mut self, at_last: bool) {
+        let now = (!at_last).then(|| self.started.elapsed());
+        if let Some(line) = self.refusals.sum_up(now) {
+            info!("{line}");
         }
     }
 

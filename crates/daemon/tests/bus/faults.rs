@@ -142,6 +142,21 @@ async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
 }
 
 #[tokio::test]
+async fn refused_calls_do_not_fill_the_journal() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    for _ in 0..300 {
+        client.scheduler.get_stats().await.unwrap_err();
+    }
+    daemon.signal(Signal::TERM);
+    let (_, log) = daemon.end();
+    let refused: Vec<_> = log.lines().filter(|line| line.contains("refused")).collect();
+    assert_eq!(refused.len(), 6, "{refused:#?}");
+    assert!(refused[5].ends_with("refused 295 more calls within a minute: NotRunning 295"), "{refused:#?}");
+}
+
+#[tokio::test]
 async fn turning_on_does_not_wait_for_the_next_attempt() {
     let stage = Stage::new();
     let _daemon = stage.serve(&[]).await;

@@ -45,7 +45,7 @@ impl Supervised {
         let parts = Parts { root: stage.root(), set_policy: simulated::set_policy, engine, bus, inputs };
         let own_uid = rustix::process::geteuid().as_raw();
         tokio::spawn(async move {
-            serve(parts, inbox, Polkit { trusted_uid: Some(own_uid) }).await.unwrap();
+            serve(parts, inbox, Polkit::trusting(Some(own_uid))).await.unwrap();
         });
         let client = Client::new(&stage).await;
         eventually("the service answers", async || scherzo_api::Snapshot::read(&client.bus).await.is_ok()).await;

@@ -86,7 +86,7 @@ impl Daemon {
                 let (inputs, inbox) = mpsc::channel(NR_INPUTS);
                 let bus = Builder::address(address.as_str()).build().await.unwrap();
                 let engine = Simulated::new(Tree::at(at.clone()), inputs.clone());
-                let authorizer = Polkit { trusted_uid: own_uid() };
+                let authorizer = Polkit::trusting(own_uid());
                 let parts = Parts { root: at, set_policy: simulated::set_policy, engine, bus, inputs };
                 tokio::select! {
                     _ = serve(parts, inbox, authorizer) => {}
