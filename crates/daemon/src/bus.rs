@@ -31,6 +31,7 @@ use crate::callers::{Callers, Cost};
 use crate::describe::{self, Description};
 use crate::diagnose::{self, Diagnosis};
 use crate::input::{Answer, HistoryEntry, Input};
+use crate::rivals;
 use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
 pub(crate) use arguments::{check_changes, error_of, parse_mode};
@@ -235,8 +236,9 @@ impl Service {
         if let Some(recent) = last.as_ref().filter(|last| last.is_recent(&now)) {
             return Ok(recent.findings().to_vec());
         }
-        let root = self.root.clone();
-        let looked = tokio::task::spawn_blocking(move || Diagnosis::make(&root, now)).await.map_err(|_| stopping())?;
+        let (root, rivals) = (self.root.clone(), rivals::find(bus).await);
+        let looked =
+            tokio::task::spawn_blocking(move || Diagnosis::make(&root, &rivals, now)).await.map_err(|_| stopping())?;
         Ok(last.insert(looked).findings().to_vec())
     }
 

@@ -10,6 +10,7 @@ use scherzo_host::{Finding, Root, Severity};
 use zbus::OwnedVariant;
 
 use crate::config::Config;
+use crate::rivals::Rival;
 use crate::store::Store;
 use scherzo_supervisor::{Published, Stored};
 
@@ -31,8 +32,8 @@ impl Diagnosis {
 
     /// Looks at everything, as [`diagnose`] does.
     #[must_use]
-    pub fn make(root: &Root, published: Published) -> Self {
-        Self { findings: diagnose(root, &published), published, made_at: Instant::now() }
+    pub fn make(root: &Root, rivals: &[Rival], published: Published) -> Self {
+        Self { findings: diagnose(root, rivals, &published), published, made_at: Instant::now() }
     }
 
     /// Whether looking again would hardly find anything else.
@@ -50,8 +51,14 @@ impl Diagnosis {
 
 /// Looks at everything. It reads files of several megabytes, so it is not for the thread of the loop.
 #[must_use]
-pub fn diagnose(root: &Root, now: &Published) -> Vec<Wire> {
+pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<Wire> {
     let mut findings = scherzo_host::diagnose(root);
+    // Units that were found by their names have been told already.
+    let found = |finding: &Finding| finding.id == "rivals" && finding.severity != Severity::Good;
+    if !rivals.is_empty() && !findings.iter().any(found) {
+        findings.retain(|finding| finding.id != "rivals");
+        findings.extend(rivals.iter().map(|rival| rival.finding(root)));
+    }
     findings.extend(scherzo_host::diagnose_self(root));
     if now.why.reason == Reason::Quarantined {
         findings.push(quarantine(&now.why.details));

@@ -10,7 +10,7 @@
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`describe`]: what there is to know about settings and modes;
-//! - [`diagnose`]: what is wrong, and what to do;
+//! - [`diagnose`]: what is wrong, and what to do; [`rivals`]: who else loads schedulers;
 //! - [`log`] and [`log_control`]: what is logged; `manager`: what the service manager is told;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
@@ -43,6 +43,7 @@ mod profile;
 pub mod rcu;
 mod readiness;
 mod refusals;
+pub mod rivals;
 pub mod sample;
 pub mod session;
 pub mod settings;

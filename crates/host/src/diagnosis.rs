@@ -238,15 +238,17 @@ fn rivals(root: &Root) -> Finding {
     if units.is_empty() {
         Finding::new(ID, Severity::Good, gettext_noop("No other service that loads schedulers is running."))
     } else {
-        Finding::new(
-            ID,
-            Severity::Warning,
-            gettext_noop(
-                "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it.",
-            ),
-        )
-        .with("units", units)
+        rival_units(&units)
     }
+}
+
+/// These units load schedulers, and run.
+#[must_use]
+pub fn rival_units(units: &str) -> Finding {
+    let text = gettext_noop(
+        "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it.",
+    );
+    Finding::new("rivals", Severity::Warning, text).with("units", units)
 }
 
 fn power_daemons(root: &Root) -> Finding {

@@ -17,7 +17,7 @@ mod sysctl;
 mod topology;
 
 pub use btf::{KernelTypes, check as check_types, kernel_types, malformed_kfuncs, quote_names};
-pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options};
+pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options, rival_units};
 pub use error::Error;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};

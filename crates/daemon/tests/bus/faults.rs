@@ -157,6 +157,24 @@ async fn refused_calls_do_not_fill_the_journal() {
 }
 
 #[tokio::test]
+async fn another_service_that_loads_schedulers_is_found_by_its_name_on_the_bus() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    let rivals = async || {
+        let findings = client.scheduler.diagnose().await.unwrap();
+        findings.into_iter().filter(|(id, ..)| id == "rivals").map(|(_, severity, text, _)| (severity, text)).collect()
+    };
+    let before: Vec<_> = rivals().await;
+    assert!(matches!(&before[..], [(severity, _)] if severity == "good"), "{before:?}");
+    let loader = stage.connect().await;
+    loader.request_name("org.scx.Loader").await.unwrap();
+    let is_named = |(severity, text): &(String, String)| severity == "warning" && text.contains("org.scx.Loader");
+    // What was found before counts for a second.
+    eventually("the rival is named", async || matches!(&rivals().await[..], [only] if is_named(only))).await;
+}
+
+#[tokio::test]
 async fn turning_on_does_not_wait_for_the_next_attempt() {
     let stage = Stage::new();
     let _daemon = stage.serve(&[]).await;
