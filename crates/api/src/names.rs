@@ -12,6 +12,8 @@ pub const ACTION_SET_ENABLED: &str = "org.scherzo.Scheduler1.set-enabled";
 pub const ACTION_LIFT_GUARD: &str = "org.scherzo.Scheduler1.lift-guard";
 /// polkit action for choosing mode and preemption.
 pub const ACTION_SET_MODE: &str = "org.scherzo.Scheduler1.set-mode";
+/// polkit action for choosing the engine.
+pub const ACTION_SET_ENGINE: &str = "org.scherzo.Scheduler1.set-engine";
 /// polkit action for holding a mode while a program runs.
 pub const ACTION_HOLD_MODE: &str = "org.scherzo.Scheduler1.hold-mode";
 /// polkit action for changing how the scheduler works.

@@ -26,6 +26,10 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn set_preemption(&self, preemption: bool) -> Result<(), Error>;
 
+    /// Chooses the engine: `user` or `kernel`.
+    #[zbus(allow_interactive_auth)]
+    fn set_engine(&self, engine: &str) -> Result<(), Error>;
+
     /// Holds a mode until it is released or this connection ends; answers with the hold's cookie.
     #[zbus(allow_interactive_auth)]
     fn hold_mode(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
@@ -118,7 +122,7 @@ pub trait Scheduler {
     #[zbus(property)]
     fn preemption(&self) -> zbus::Result<bool>;
 
-    /// Which engine decides.
+    /// Which engine decides: `user` or `kernel`.
     #[zbus(property)]
     fn engine(&self) -> zbus::Result<String>;
 

@@ -46,7 +46,7 @@ pub struct Snapshot {
     pub reason_args: Details,
     /// Preemption in effect, or as it will be.
     pub preemption: bool,
-    /// Which engine decides.
+    /// Which engine decides, see [`crate::types::Seat`].
     pub engine: String,
     /// Operations that the kernel names, empty if none.
     pub kernel_ops: String,

@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, glib};
+use scherzo_api::Error;
 use scherzo_api::catalogue;
 use scherzo_api::client::ClientState;
-use scherzo_api::types::{Mode, RequestedMode};
+use scherzo_api::types::{Mode, RequestedMode, Seat};
 
 use crate::model::automation;
 use crate::notices::{Notices, error_text};
@@ -56,6 +57,10 @@ mod imp {
         pub(super) follow_holds: TemplateChild<adw::SwitchRow>,
         #[template_child]
         pub(super) boot_delay: TemplateChild<gtk::SpinButton>,
+        #[template_child]
+        pub(super) scheduler: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub(super) kernel_engine: TemplateChild<adw::SwitchRow>,
         #[property(get, construct_only)]
         pub(super) service: RefCell<Option<Service>>,
         /// The delay is sent once its number has stayed for a moment.
@@ -166,9 +171,23 @@ impl Preferences {
                 page.send_delay_soon();
             }
         });
+        self.connect_engine();
         if let Some(service) = self.service() {
             service.follow(self, Self::update);
         }
+    }
+
+    fn connect_engine(&self) {
+        let this = self.downgrade();
+        self.imp().kernel_engine.connect_active_notify(move |row| {
+            let Some((page, service)) = this.upgrade().and_then(|page| Some((page.clone(), page.service()?))) else {
+                return;
+            };
+            let (wanted, known) = (Seat::from(row.is_active()), Seat::from_name(&service.state().service.engine));
+            if known.is_some_and(|known| known != wanted) {
+                page.change(async move { service.client().set_engine(wanted).await });
+            }
+        });
     }
 
     fn send_delay_soon(&self) {
@@ -212,16 +231,22 @@ impl Preferences {
         Some(self.imp().boot_delay.value_as_int() as u32).filter(|delay_s| *delay_s != known)
     }
 
-    /// Changes a setting. If that fails, shows why, and has the control show the old value again.
+    /// Changes a setting.
     fn configure(&self, key: &'static str, value: zbus::Variant<'static>) {
         let Some(service) = self.service() else { return };
+        self.change(async move { service.client().configure(key, value).await });
+    }
+
+    /// Awaits a change. If it fails, shows why, and has the control show the old value again.
+    fn change(&self, call: impl Future<Output = Result<(), Error>> + 'static) {
         let this = self.downgrade();
         glib::spawn_future_local(async move {
-            let changed = service.client().configure(key, value).await;
-            if let (Err(error), Some(page)) = (changed, this.upgrade()) {
+            if let (Err(error), Some(page)) = (call.await, this.upgrade()) {
                 let toast = adw::Toast::builder().title(error_text(&error)).use_markup(false).build();
                 page.add_toast(toast);
-                page.update(&service.state());
+                if let Some(service) = page.service() {
+                    page.update(&service.state());
+                }
             }
         });
     }
@@ -229,7 +254,7 @@ impl Preferences {
     fn update(&self, state: &ClientState) {
         let imp = self.imp();
         let service = &state.service;
-        for group in [&imp.automatic, &imp.battery, &imp.profiles, &imp.start] {
+        for group in [&imp.automatic, &imp.battery, &imp.profiles, &imp.start, &imp.scheduler] {
             group.set_sensitive(state.current().is_some());
         }
         for (key, row) in self.modes() {
@@ -244,6 +269,9 @@ impl Preferences {
             row.set_sensitive(flag.is_some());
             row.set_active(flag.unwrap_or_default());
         }
+        let seat = Seat::from_name(&service.engine);
+        imp.kernel_engine.set_sensitive(seat.is_some());
+        imp.kernel_engine.set_active(seat == Some(Seat::Kernel));
         // A number that is being entered is not overwritten.
         if let Some(delay_s) = automation::number(service, "boot_delay_s").filter(|_| imp.pending.borrow().is_none()) {
             imp.boot_delay.set_value(delay_s.into());

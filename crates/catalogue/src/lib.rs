@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::details::Details;
-use crate::types::{HistoryEvent, Reason, RequestedMode};
+use crate::types::{HistoryEvent, Reason, RequestedMode, Seat};
 
 /// From English into the language of the person.
 pub type Translate = fn(&str) -> String;
@@ -154,6 +154,8 @@ pub const fn event_template(event: HistoryEvent) -> &'static str {
         HistoryEvent::QuarantineLifted => gettext_noop("It may be tried again."),
         HistoryEvent::Configured => gettext_noop("Settings were changed."),
         HistoryEvent::Mode => gettext_noop("The mode is {mode}. {why}"),
+        // Translators: {engine} is where decisions are made: "Kernel" or "User Space".
+        HistoryEvent::Engine => gettext_noop("The engine is {engine}."),
     }
 }
 
@@ -203,6 +205,7 @@ pub fn argument(name: &str, details: &Details) -> Option<String> {
     let value = details.get(name)?.to_string();
     Some(match name {
         "mode" => value.parse().map_or(value, |mode| translated(mode_title(mode)).into_owned()),
+        "engine" => Seat::from_name(&value).map_or(value, |seat| translated(seat.title()).into_owned()),
         "profile" => power_profile_title(&value).into_owned(),
         "cause" => cause(&value, details),
         _ => value.trim_end_matches('.').to_owned(),
@@ -265,6 +268,12 @@ mod tests {
             event_text(HistoryEvent::Mode, &details),
             "The mode is First Come, First Served. It was chosen by hand."
         );
+    }
+
+    #[test]
+    fn engines_are_called_as_people_know_them() {
+        let details = Details::from([("engine".into(), "user".into()), ("uid".into(), 1000.into())]);
+        assert_eq!(event_text(HistoryEvent::Engine, &details), "The engine is User Space.");
     }
 
     #[test]

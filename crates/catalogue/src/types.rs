@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use scherzo_model::Mode;
+pub use scherzo_model::{Mode, Seat};
 
 /// A string that is none of those expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,6 +169,8 @@ named! {
         Configured = "configured",
         /// The mode is `mode` from now on, because of `reason`.
         Mode = "mode",
+        /// The user `uid` chose the engine `engine`.
+        Engine = "engine",
     }
 }
 
@@ -292,6 +294,11 @@ mod tests {
         let requested = RequestedMode::ALL.map(RequestedMode::name);
         assert!(CONTRACT.contains(&format!("@mode: {}", names(&requested))), "SetMode");
         assert!(CONTRACT.contains(&format!("@mode: {}", names(&Mode::ALL.map(Mode::name)))), "HoldMode");
+    }
+
+    #[test]
+    fn the_contract_names_every_engine() {
+        assert!(CONTRACT.contains(&format!("@engine: {}.", Seat::ALL.map(Seat::name).join(" or "))), "SetEngine");
     }
 
     /// In the GNOME Shell extension the last case stands for a scheduler that is turned off.

@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use scherzo_api::types::{Mode, RequestedMode};
+use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_model::settings::{self, SettingFacts};
 
 use crate::times;
@@ -18,6 +18,7 @@ Examples:
   scherzoctl mode low-power            save energy
   scherzoctl mode auto                 let Scherzo decide again
   scherzoctl preemption off            interactive tasks wait for the end of a slice
+  scherzoctl engine user               decisions are made in user space
   scherzoctl run --mode fifo -- make   a mode while a command runs
   scherzoctl monitor                   waiting times and more, second by second
   scherzoctl doctor                    what is wrong, and what to do";
@@ -112,6 +113,18 @@ pub(crate) enum Command {
         /// Without it, what is in effect is shown
         #[arg(value_enum, value_name = "SWITCH")]
         preemption: Option<Switch>,
+    },
+    /// Show or choose where the policy is applied
+    ///
+    /// kernel: by the kernel side itself.
+    ///
+    /// user: by the engine in user space.
+    ///
+    /// The scheduler stays loaded. A choice lasts until the setting kernel_seat, which is the default, is changed.
+    Engine {
+        /// user or kernel; without it, what is in effect is shown
+        #[arg(value_parser = PossibleValuesParser::new(Seat::ALL.map(Seat::name)), hide_possible_values = true)]
+        engine: Option<String>,
     },
     /// Run a command, and hold a mode while it runs
     ///

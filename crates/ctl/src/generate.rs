@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
-use scherzo_api::types::{Mode, RequestedMode};
+use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_i18n::{fill, gettext};
 use scherzo_model::settings::{self, SettingType};
 
@@ -74,6 +74,7 @@ fn with_fish_values(script: &str) -> String {
     let mut text = script.to_owned();
     text += &using("mode", "", &RequestedMode::ALL.map(RequestedMode::name).join(" "));
     text += &using("preemption", "", "on off");
+    text += &using("engine", "", &Seat::ALL.map(Seat::name).join(" "));
     let keys = keys();
     let no_key = format!("; and __fish_seen_subcommand_from get set unset; and not __fish_seen_subcommand_from {keys}");
     text += &using("config", &no_key, &keys);

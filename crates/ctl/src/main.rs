@@ -93,6 +93,11 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
             client.change(|scheduler| async move { scheduler.set_preemption(*switch == Switch::On).await }).await?;
             status::confirm(client, output).await
         }
+        Command::Engine { engine: None } => status::show_engine(client, output).await,
+        Command::Engine { engine: Some(engine) } => {
+            client.change(|scheduler| async move { scheduler.set_engine(engine).await }).await?;
+            status::confirm(client, output).await
+        }
         Command::Stats { format } => stats::show(client, output, *format).await,
         Command::Config { action } => config::run(client, output, action.as_ref()).await,
         Command::History(options) => history::show(client, output, options).await,

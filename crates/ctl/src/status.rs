@@ -97,6 +97,17 @@ pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Fa
     Ok(())
 }
 
+/// `scherzoctl engine`.
+pub(crate) async fn show_engine(client: &Client, output: &Output) -> Result<(), Failure> {
+    let engine = patience::read(client.snapshot()).await?.engine;
+    if output.json {
+        output::document(Map::from_iter([("engine".to_owned(), json!(engine))]));
+    } else {
+        output::line(&engine);
+    }
+    Ok(())
+}
+
 /// `scherzoctl preemption`.
 pub(crate) async fn show_preemption(client: &Client, output: &Output) -> Result<(), Failure> {
     let preemption = patience::read(client.snapshot()).await?.preemption;
@@ -144,6 +155,9 @@ fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> S
         snapshot.kernel_ops.clone()
     };
     let mut rows = vec![(gettext("Why:"), snapshot.why()), (gettext("Kernel:"), loaded)];
+    if !snapshot.engine.is_empty() {
+        rows.push((gettext("Engine:"), snapshot.engine.clone()));
+    }
     rows.extend(snapshot.holds.iter().map(held));
     // In the other states the reason is the last error.
     let is_past = !matches!(state, Some(State::Fallback | State::Unsupported | State::Foreign));
@@ -226,12 +240,14 @@ mod tests {
 
     #[test]
     fn running_is_told_with_its_reason() {
-        let now = Snapshot { kernel_ops: "scherzo_0".into(), ..snapshot(State::Running, Reason::Default) };
+        let (kernel_ops, engine) = ("scherzo_0".into(), "kernel".into());
+        let now = Snapshot { kernel_ops, engine, ..snapshot(State::Running, Reason::Default) };
         assert_eq!(
             prose(&now, plain),
             "Scherzo is running in interactive mode, preemption on.\n\
              Why:     It is the default; nobody chose another mode.\n\
-             Kernel:  scherzo_0"
+             Kernel:  scherzo_0\n\
+             Engine:  kernel"
         );
         let hold = [("mode", "fifo".into()), ("application", "make".into()), ("cookie", Detail::Number(3))];
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();

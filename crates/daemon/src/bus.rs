@@ -14,8 +14,8 @@ use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_MODE, INTERFACE,
-    OBJECT_PATH,
+    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
+    INTERFACE, OBJECT_PATH,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
@@ -34,12 +34,9 @@ use crate::input::{Answer, HistoryEntry, Input};
 use crate::rivals;
 use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
-pub(crate) use arguments::{check_changes, error_of, parse_mode};
+pub(crate) use arguments::{check_changes, error_of, parse_engine, parse_mode};
 use asking::stopping;
 use scherzo_supervisor::{Hold, HoldRequest, Published, Request};
-
-/// The value of `Engine`: tasks are scheduled by a user-space engine.
-const ENGINE: &str = "user";
 
 /// The object at [`OBJECT_PATH`].
 pub struct Service {
@@ -95,6 +92,16 @@ impl Service {
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
         self.ask_with(bus, &call, ACTION_SET_MODE, Request::SetPreemption(preemption)).await.map(drop)
+    }
+
+    async fn set_engine(
+        &self,
+        engine: &str,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let seat = parse_engine(engine)?;
+        self.ask_with(bus, &call, ACTION_SET_ENGINE, Request::SetEngine(seat)).await.map(drop)
     }
 
     #[zbus(out_args("cookie"))]
@@ -315,7 +322,7 @@ impl Service {
 
     #[zbus(property)]
     fn engine(&self) -> String {
-        ENGINE.to_owned()
+        self.published(|now| now.choice.seat.name().to_owned())
     }
 
     #[zbus(property)]
@@ -390,6 +397,7 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     let arguments = |now: &Published| Variant::new(details::to_wire(&now.why.details));
     compare("ReasonArgs", arguments(old), arguments(new));
     compare("Preemption", old.choice.preemption.into(), new.choice.preemption.into());
+    compare("Engine", text(old.choice.seat.name()), text(new.choice.seat.name()));
     compare("KernelOps", text(&old.kernel_ops), text(&new.kernel_ops));
     compare("OnBattery", old.on_battery.into(), new.on_battery.into());
     compare("PowerProfile", text(&old.power_profile), text(&new.power_profile));

@@ -12,7 +12,7 @@ use scherzo_api::types::{Reason, RequestedMode, State};
 use scherzo_wire::message::{LoadSettings, MESSAGE_BYTES, ToDaemon, ToEngine};
 use zbus::{OwnedVariant, Structure, Variant};
 
-use crate::bus::{check_changes, parse_mode};
+use crate::bus::{check_changes, parse_engine, parse_mode};
 use crate::engine::event_of;
 use crate::settings::{self, Settings};
 use scherzo_supervisor::{
@@ -113,7 +113,7 @@ fn chosen(now: &Published) -> impl PartialEq + std::fmt::Debug + use<> {
 }
 
 fn word(random: &mut Rng) -> String {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 16] = [
         "auto",
         "interactive",
         "fifo",
@@ -125,6 +125,8 @@ fn word(random: &mut Rng) -> String {
         "\0",
         "é\u{202e}",
         "base_slice_us",
+        "user",
+        "kernel",
         "follow_holds",
         "battery_mode",
         "\u{1b}[31m",
@@ -169,7 +171,7 @@ fn changes(random: &mut Rng) -> HashMap<String, OwnedVariant> {
 /// A call as the interface would handle it. True if it was refused.
 fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
     let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
-    let request = match random.u8(..12) {
+    let request = match random.u8(..13) {
         0 => Request::SetEnabled(random.bool()),
         1 => Request::SetPreemption(random.bool()),
         2 => Request::GetStats,
@@ -178,6 +180,10 @@ fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
         5 => Request::Unsubscribe,
         6 => Request::GetHistory(random.u32(..)),
         7 => Request::ReleaseMode(random.u32(..) >> random.u8(..32)),
+        10 => match parse_engine(&word(random)) {
+            Ok(seat) => Request::SetEngine(seat),
+            Err(_) => return true,
+        },
         8 => return check_changes(&changes(random)).is_err(),
         9 => match parse_mode(&word(random)) {
             Ok(mode) => Request::SetMode(mode),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use scherzo_api::durable;
 use scherzo_api::types::{Reason, RequestedMode};
 use scherzo_host::Root;
+use scherzo_model::Seat;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
@@ -41,6 +42,8 @@ struct DesiredFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_on: Option<SourceFile>,
     preemption: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -105,18 +108,21 @@ impl Store {
             SourceFile::Mains => Source::Mains,
             SourceFile::Battery => Source::Battery,
         });
-        Ok(Desired { enabled: file.enabled, mode, chosen_by: file.chosen_by, chosen_on, preemption: file.preemption })
+        let seat = file.engine.as_deref().and_then(Seat::from_name);
+        let DesiredFile { enabled, chosen_by, preemption, .. } = *file;
+        Ok(Desired { enabled, mode, chosen_by, chosen_on, preemption, seat })
     }
 
     /// Writes the desired state so that either the old or the new one survives whatever happens.
     pub fn save_desired(&self, desired: Desired) -> io::Result<()> {
-        let Desired { enabled, mode, chosen_by, chosen_on, preemption } = desired;
+        let Desired { enabled, mode, chosen_by, chosen_on, preemption, seat } = desired;
         let chosen_on = chosen_on.map(|source| match source {
             Source::Mains => SourceFile::Mains,
             Source::Battery => SourceFile::Battery,
         });
+        let engine = seat.map(|seat| seat.name().to_owned());
         let mode = mode.name().to_owned();
-        replace(&self.state_file, &DesiredFile { enabled, mode, chosen_by, chosen_on, preemption })
+        replace(&self.state_file, &DesiredFile { enabled, mode, chosen_by, chosen_on, preemption, engine })
     }
 
     /// How this start of the system and those before went. A service that restarts is no start of the system: the
@@ -319,6 +325,7 @@ mod tests {
             chosen_by: Some(1000),
             chosen_on: Some(Source::Battery),
             preemption: false,
+            seat: Some(Seat::User),
         };
         store.save_desired(desired).unwrap();
         assert_eq!(store.desired(), desired);

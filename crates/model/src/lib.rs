@@ -14,12 +14,14 @@ extern crate alloc;
 mod class;
 mod ending;
 mod mode;
+mod seat;
 pub mod settings;
 pub mod statistics;
 
 pub use class::Class;
 pub use ending::{ExitKind, FailKind};
 pub use mode::Mode;
+pub use seat::Seat;
 pub use settings::{LoadSettings, PolicyId};
 pub use statistics::Counter;
 

@@ -7,7 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use crate::Mode;
+use crate::{Mode, Seat};
 
 /// Expands `$callback! { … }` over every setting: sections, headings, and rows of key, type, default, allowed values,
 /// when a change takes effect (`scheduler`) or the right that it needs (`service`), and meaning.
@@ -24,7 +24,7 @@ macro_rules! for_each_setting {
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used.";
                 }
                 "Who applies the policy. This changes at once as well." {
-                    kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself in the mode \"interactive\": shares by nice level, and credit for those that sleep. Without it the engine decides, in user space.";
+                    kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself. Without it the engine decides, in user space. `scherzoctl engine` chooses as well; that lasts until this is changed.";
                 }
                 "Where a task runs. These change at once as well." {
                     builtin_idle: bool = true, Flag, AtOnce, "The kernel's built-in selection finds idle CPUs. Without it Scherzo searches by itself, as the next two say.";
@@ -262,6 +262,22 @@ fn check_range(key: &str, value: u32, low: u32, high: u32) -> Result<(), String>
 }
 
 impl LoadSettings {
+    /// The setting because of which the policy is applied in user space, whatever `kernel_seat` says.
+    #[must_use]
+    pub fn needs_user_seat(&self) -> Option<&'static str> {
+        match self {
+            Self { full_user: true, .. } => Some("full_user"),
+            Self { policy: PolicyId(1..), .. } => Some("policy"),
+            _ => None,
+        }
+    }
+
+    /// Where the policy is applied.
+    #[must_use]
+    pub fn seat(&self) -> Seat {
+        if self.needs_user_seat().is_some() { Seat::User } else { self.kernel_seat.into() }
+    }
+
     /// Names the first setting out of range, with the range, or two that contradict each other.
     ///
     /// # Errors
@@ -321,6 +337,19 @@ mod tests {
         let own =
             LoadSettings { full_user: true, builtin_idle: false, whole_cores: false, numa_local: false, ..builtin };
         assert_eq!(own.validate(), Ok(()));
+    }
+
+    #[test]
+    fn policies_for_study_and_full_user_need_the_user_seat() {
+        let kernel = LoadSettings::default();
+        assert_eq!((kernel.seat(), kernel.needs_user_seat()), (Seat::Kernel, None));
+        assert_eq!(LoadSettings { kernel_seat: false, ..kernel }.seat(), Seat::User);
+        for (settings, key) in [
+            (LoadSettings { full_user: true, builtin_idle: false, ..kernel }, "full_user"),
+            (LoadSettings { policy: PolicyId(1), ..kernel }, "policy"),
+        ] {
+            assert_eq!((settings.seat(), settings.needs_user_seat()), (Seat::User, Some(key)));
+        }
     }
 
     #[test]

@@ -92,6 +92,11 @@ for title, key in SWITCHES.items():
     for wanted in [not value, value]:
         app.use(title, "check box")
         wait_for(f"{key} is {wanted}", lambda: stage.get("Settings")[key] == wanted)
+for wanted in ["user", "kernel"]:
+    app.use("Decide in the Kernel", "check box")
+    stage.wait_until("Engine", wanted)
+stage.call("SetEngine", "(s)", "user")
+within_a_second("an engine chosen elsewhere", lambda: not app.is_on("Decide in the Kernel"))
 app.choose("Usual Mode", "First Come, First Served")
 wait_for("the usual mode", lambda: stage.get("Settings")["default_mode"] == "fifo")
 app.choose("Mode on Battery", "Interactive")

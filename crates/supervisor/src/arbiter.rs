@@ -9,10 +9,12 @@
 
 use scherzo_catalogue::details::{Detail, Details};
 use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
+use scherzo_model::{LoadSettings, Seat};
 
 use super::event::{Choice, Desired, Fault};
 use super::holds::Holds;
 use super::power::Power;
+use crate::settings::Settings;
 
 /// Which rules apply, and what they ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +98,8 @@ pub(super) struct Decision {
 }
 
 /// Decides.
-pub(super) fn decide(rules: Rules, desired: Desired, holds: &Holds, power: &Power) -> Decision {
+pub(super) fn decide(settings: &Settings, desired: Desired, holds: &Holds, power: &Power) -> Decision {
+    let rules = settings.rules;
     let (mode, why) = chosen(desired)
         .or_else(|| held(rules, holds, power))
         .or_else(|| {
@@ -105,7 +108,13 @@ pub(super) fn decide(rules: Rules, desired: Desired, holds: &Holds, power: &Powe
         .or_else(|| on_battery(rules, power))
         .or_else(|| profile(rules, power).filter(|_| rules.power_profile))
         .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
-    Decision { choice: Choice { mode, preemption: desired.preemption }, why }
+    Decision { choice: Choice { mode, preemption: desired.preemption, seat: seat(settings.tunables, desired) }, why }
+}
+
+/// The one that was chosen, else that of the settings; and whatever was chosen, settings may need user space.
+fn seat(tunables: LoadSettings, desired: Desired) -> Seat {
+    let kernel_seat = desired.seat.map_or(tunables.kernel_seat, Seat::is_kernel);
+    LoadSettings { kernel_seat, ..tunables }.seat()
 }
 
 type Opinion = (Mode, Fault);
@@ -196,8 +205,12 @@ mod tests {
             self.holds.add(Caller { name: ":1.7".into(), uid: Some(1000) }, asked).unwrap();
         }
 
+        fn settings(&self) -> Settings {
+            Settings { rules: self.rules, ..Settings::default() }
+        }
+
         fn outcome(&self) -> (Mode, Reason) {
-            let Decision { choice, why } = decide(self.rules, self.desired, &self.holds, &self.power);
+            let Decision { choice, why } = decide(&self.settings(), self.desired, &self.holds, &self.power);
             (choice.mode, why.reason)
         }
     }
@@ -248,7 +261,8 @@ mod tests {
             power.take(Time::ZERO, PowerEvent::Source(source));
             power.take(Time::ZERO, PowerEvent::Profile(Some(name.into())));
             power.settle(Time::ZERO);
-            let Decision { choice, why } = decide(rules, Desired::default(), &Holds::default(), &power);
+            let Decision { choice, why } =
+                decide(&Settings { rules, ..Settings::default() }, Desired::default(), &Holds::default(), &power);
             assert_eq!(why.reason, Reason::PowerProfile);
             choice.mode
         };
@@ -264,7 +278,7 @@ mod tests {
     fn strange_profiles_say_nothing() {
         let mut power = Power::default();
         power.take(Duration::ZERO, PowerEvent::Profile(Some("unknown".into())));
-        let decision = decide(Rules::default(), Desired::default(), &Holds::default(), &power);
+        let decision = decide(&Settings::default(), Desired::default(), &Holds::default(), &power);
         assert_eq!(decision.why, Fault::plain(Reason::Default));
     }
 }

@@ -7,7 +7,7 @@ use crate::Refusal;
 use scherzo_catalogue::details::Details;
 use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
 use scherzo_model::OPS_PREFIX;
-use scherzo_model::{ExitKind, FailKind};
+use scherzo_model::{ExitKind, FailKind, Seat};
 
 use super::holds::HoldRequest;
 use super::power::{PowerEvent, Source};
@@ -39,11 +39,20 @@ pub struct Desired {
     pub chosen_on: Option<Source>,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
+    /// Where the policy is applied, if another place was chosen than the setting `kernel_seat` names.
+    pub seat: Option<Seat>,
 }
 
 impl Default for Desired {
     fn default() -> Self {
-        Self { enabled: false, mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, preemption: true }
+        Self {
+            enabled: false,
+            mode: RequestedMode::Auto,
+            chosen_by: None,
+            chosen_on: None,
+            preemption: true,
+            seat: None,
+        }
     }
 }
 
@@ -209,6 +218,8 @@ pub enum Request {
     SetMode(RequestedMode),
     /// Choose preemption.
     SetPreemption(bool),
+    /// Choose where the policy is applied.
+    SetEngine(Seat),
     /// Read statistics.
     GetStats,
     /// Read wait histograms.
@@ -292,6 +303,8 @@ pub struct Choice {
     pub mode: Mode,
     /// Preemption.
     pub preemption: bool,
+    /// Where the policy is applied.
+    pub seat: Seat,
 }
 
 /// A reason, good or bad, with its arguments.

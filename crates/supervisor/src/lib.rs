@@ -146,7 +146,7 @@ impl Supervisor {
             run: Run(0),
             next_seq: 0,
             version: 0,
-            decided: arbiter::decide(settings.rules, desired, &Holds::default(), &Power::default()),
+            decided: arbiter::decide(&settings, desired, &Holds::default(), &Power::default()),
             backoff: Backoff::default(),
             probation: None,
             build,
@@ -275,7 +275,7 @@ impl Supervisor {
     }
 
     fn decision(&self) -> Decision {
-        arbiter::decide(self.settings.rules, self.desired, &self.holds, &self.power)
+        arbiter::decide(&self.settings, self.desired, &self.holds, &self.power)
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {
@@ -329,10 +329,14 @@ impl Supervisor {
     }
 
     fn configured(&mut self, settings: Settings, by: Option<Caller>) {
-        let before = self.settings;
+        let (before, desired) = (self.settings, self.desired);
         if settings != before {
             self.settings = settings;
-            self.put_on_probation(before, self.desired);
+            if settings.tunables.kernel_seat != before.tunables.kernel_seat {
+                // The last word counts, whichever way it was said.
+                self.desired.seat = None;
+            }
+            self.put_on_probation(before, desired);
             self.record(HistoryEvent::Configured, by.unwrap_or_default().to_details());
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::Refusal;
 use scherzo_catalogue::gettext_noop;
 use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode};
+use scherzo_model::Seat;
 
 use super::action::{Action, BusAction, EngineCommand, Reply};
 use super::event::{Caller, Desired, Fault, Kernel, Request, RequestId, Time};
@@ -82,6 +83,7 @@ impl Supervisor {
             Request::SetEnabled(false) => self.disable(id, &caller),
             Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode),
             Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
+            Request::SetEngine(seat) => self.choose_seat(id, &caller, seat)?,
             Request::GetStats => {
                 self.loaded()?;
                 self.wait(id, Want::Statistics(caller.uid), REFRESH_LIMIT);
@@ -206,6 +208,22 @@ impl Supervisor {
         self.choose(id, Desired { mode, chosen_by: uid.filter(|_| chosen), chosen_on, ..self.desired });
     }
 
+    fn choose_seat(&mut self, id: RequestId, caller: &Caller, seat: Seat) -> Result<(), Refusal> {
+        let tunables = self.settings.tunables;
+        if let (Seat::Kernel, Some(setting)) = (seat, tunables.needs_user_seat()) {
+            return Err(Refusal::Conflict(needs_user_seat(setting).into()));
+        }
+        if seat != self.decision().choice.seat {
+            let mut details = caller.to_details();
+            details.insert("engine".to_owned(), seat.name().into());
+            self.record(HistoryEvent::Engine, details);
+        }
+        // What the setting says already is no choice of its own: the setting may change again.
+        let chosen = Some(seat).filter(|seat| seat.is_kernel() != tunables.kernel_seat);
+        self.choose(id, Desired { seat: chosen, ..self.desired });
+        Ok(())
+    }
+
     fn choose(&mut self, id: RequestId, desired: Desired) {
         let before = std::mem::replace(&mut self.desired, desired);
         self.put_on_probation(self.settings, before);
@@ -315,6 +333,18 @@ fn has_failed_again() -> Refusal {
         gettext_noop("The scheduler has failed in the same way since it was turned on anew. Ask an administrator.")
             .into(),
     )
+}
+
+/// Why the kernel side cannot apply the policy.
+fn needs_user_seat(setting: &str) -> &'static str {
+    match setting {
+        "full_user" => gettext_noop(
+            "The setting full_user needs the engine \"user\". Change that first: `scherzoctl config unset full_user`.",
+        ),
+        _ => gettext_noop(
+            "The policy that the setting policy names needs the engine \"user\". Change that first: `scherzoctl config unset policy`.",
+        ),
+    }
 }
 
 fn not_running() -> Refusal {

@@ -206,7 +206,8 @@ impl Supervisor {
     /// A choice that has ended does not return.
     pub(super) fn forget_choice_on_probation(&mut self) {
         if let Some(probation) = &mut self.probation {
-            probation.desired = Desired { preemption: probation.desired.preemption, ..self.desired };
+            probation.desired =
+                Desired { preemption: probation.desired.preemption, seat: probation.desired.seat, ..self.desired };
         }
     }
 
@@ -232,7 +233,7 @@ impl Supervisor {
     }
 
     fn applied_under(&self, settings: Settings, desired: Desired) -> Applied {
-        let decision = super::arbiter::decide(settings.rules, desired, &self.holds, &self.power);
+        let decision = super::arbiter::decide(&settings, desired, &self.holds, &self.power);
         Applied { decision, tunables: settings.tunables, version: self.version }
     }
 }
@@ -245,6 +246,9 @@ fn names_of_changes(probation: &Probation, settings: Settings, desired: Desired)
     }
     if desired.preemption != probation.desired.preemption {
         names.push("preemption");
+    }
+    if desired.seat != probation.desired.seat {
+        names.push("engine");
     }
     names
 }

@@ -38,8 +38,8 @@ impl Default for Placement {
 
 impl From<&LoadSettings> for Placement {
     fn from(settings: &LoadSettings) -> Self {
-        let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, kernel_seat, .. } = *settings;
-        Self { full_user, builtin_idle, whole_cores, numa_local, kernel_seat }
+        let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, .. } = *settings;
+        Self { full_user, builtin_idle, whole_cores, numa_local, kernel_seat: settings.seat().is_kernel() }
     }
 }
 

@@ -35,7 +35,7 @@ use tokio::sync::{Notify, watch};
 use zbus::{Connection, Variant};
 
 use crate::details::{self, Details};
-use crate::types::RequestedMode;
+use crate::types::{RequestedMode, Seat};
 use crate::{Error, SchedulerProxy, patience};
 
 pub use state::{ClientState, Entry, Event, Exit, Link, Reading, TELL_AFTER};
@@ -167,6 +167,11 @@ impl Client {
     /// See `SetPreemption`.
     pub async fn set_preemption(&self, preemption: bool) -> Result<(), Error> {
         self.change(move |service| async move { service.set_preemption(preemption).await }).await
+    }
+
+    /// See `SetEngine`.
+    pub async fn set_engine(&self, seat: Seat) -> Result<(), Error> {
+        self.change(move |service| async move { service.set_engine(seat.name()).await }).await
     }
 
     /// See `ReleaseMode`.

@@ -91,6 +91,7 @@ async fn every_field_is_documented_and_no_other() {
     check("Failures", &[serde_json::from_str(&failure.complaint).unwrap()]);
     check("mode", &[bus.ctl(&["--json", "mode"]).await.json()]);
     check("preemption", &[bus.ctl(&["--json", "preemption"]).await.json()]);
+    check("engine", &[bus.ctl(&["--json", "engine"]).await.json()]);
     check("config", &[bus.ctl(&["--json", "config"]).await.json()]);
     bus.ctl(&["applications", "set", "org.example.Game", "fifo"]).await.plainly();
     check("applications", &[bus.ctl(&["--json", "applications"]).await.json()]);

@@ -28,12 +28,13 @@ async fn served() -> Bus {
 #[tokio::test]
 async fn questions_are_given_up() {
     let bus = served().await;
-    let questions: [&[&str]; 7] = [
+    let questions: [&[&str]; 8] = [
         &["mode"],
         &["stats"],
         &["history"],
         &["config", "get", "standby"],
         &["preemption"],
+        &["engine"],
         &["monitor"],
         &["is-running"],
     ];

@@ -44,6 +44,10 @@ async fn a_session_as_a_person_types_it() {
     assert!(history.ends_with("The mode is First Come, First Served. It was chosen by hand.\n"), "{history}");
     let history = bus.ctl(&["history", "2", "--json"]).await.json();
     assert_eq!(history["history"][0]["event"], "loaded");
+    assert_eq!(bus.ctl(&["engine"]).await.plainly(), "kernel\n");
+    bus.ctl(&["engine", "user"]).await.plainly();
+    assert_eq!(bus.ctl(&["engine"]).await.plainly(), "user\n");
+    assert!(bus.ctl(&["history", "1"]).await.plainly().ends_with("The engine is User Space.\n"));
     assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
 }
 
@@ -188,6 +192,7 @@ async fn refusals_have_their_codes() {
     bus.ctl(&["mode", "turbo"]).await.refused(2, "turbo");
     bus.ctl(&["stats"]).await.refused(7, "scherzoctl enable");
     assert_eq!(bus.ctl(&["preemption", "perhaps"]).await.code, 2);
+    assert_eq!(bus.ctl(&["engine", "both"]).await.code, 2);
     Tree::at(bus.root()).load("lavd").unwrap();
     bus.ctl(&["enable"]).await.refused(6, "lavd");
     assert!(bus.ctl(&["status"]).await.plainly().contains("Another scheduler is loaded: the scheduler lavd"));

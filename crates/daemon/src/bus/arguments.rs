@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use scherzo_api::Error;
 use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
-use scherzo_api::types::RequestedMode;
+use scherzo_api::types::{RequestedMode, Seat};
 use scherzo_supervisor::Refusal;
 use zbus::OwnedVariant;
 
@@ -48,12 +48,21 @@ pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
     })
 }
 
+pub(crate) fn parse_engine(engine: &str) -> Result<Seat, Error> {
+    Seat::from_name(engine).ok_or_else(|| {
+        let known = Seat::ALL.map(Seat::name).join(" or ");
+        Error::InvalidArgs(format!("There is no engine {}. Choose {known}.", settings::quoted(engine)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_long_mode_is_not_repeated_at_length() {
-        assert!(parse_mode(&"\"ü".repeat(1 << 20)).unwrap_err().to_string().len() < 500);
+        let long = "\"ü".repeat(1 << 20);
+        assert!(parse_mode(&long).unwrap_err().to_string().len() < 500);
+        assert!(parse_engine(&long).unwrap_err().to_string().len() < 500);
     }
 }

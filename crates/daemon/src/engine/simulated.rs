@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use scherzo_host::{Policy, Root};
 use scherzo_wire::control::{ControlWord, Mode};
 use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats};
-use scherzo_wire::message::{ExitKind, FailKind, ToEngine};
+use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToEngine};
 use scherzo_wire::page::{Mapping, Shared};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -259,7 +259,7 @@ impl Process {
                     self.fail(kind, "something else is loaded".to_owned()).await;
                     return Ok(Some(Gone::Code(1)));
                 }
-                let (fiction, pages) = Fiction::begin(settings.mode, settings.preemption)?;
+                let (fiction, pages) = Fiction::begin(&settings)?;
                 self.compaction = self.tree.turn_compaction_off()?;
                 self.tree.load(OPS)?;
                 self.loaded = Some(fiction);
@@ -267,7 +267,7 @@ impl Process {
             }
             ToEngine::Apply { seq, settings } => {
                 if let Some(fiction) = &mut self.loaded {
-                    fiction.switch(settings.mode, settings.preemption);
+                    fiction.switch(&settings);
                 }
                 self.reporter.report(EngineEvent::Done { seq }, None).await;
             }
@@ -318,11 +318,11 @@ struct Fiction {
 }
 
 impl Fiction {
-    fn begin(mode: Mode, preemption: bool) -> io::Result<(Self, Pages)> {
+    fn begin(settings: &LoadSettings) -> io::Result<(Self, Pages)> {
         let (control_fd, control) = shared_page(c"scherzo-control", 1)?;
         let (cpus_fd, cpus) = shared_page(c"scherzo-cpus", NR_CPUS as usize)?;
         let pages = Pages::map(&[control_fd, cpus_fd], NR_CPUS, LOAD_TIME.as_micros() as u64, None)?;
-        let word = ControlWord { mode, preemption, ..ControlWord::default() };
+        let word = word_of(settings, 0);
         let mut fiction = Self { control, cpus, word, dice: 0x9e37_79b9_7f4a_7c15 };
         let page = fiction.page();
         page.nr_online_cpus.store(NR_CPUS.into(), Relaxed);
@@ -336,9 +336,8 @@ impl Fiction {
         &self.control.as_slice()[0]
     }
 
-    fn switch(&mut self, mode: Mode, preemption: bool) {
-        let generation = self.word.generation.wrapping_add(1);
-        self.word = ControlWord { mode, preemption, generation, ..ControlWord::default() };
+    fn switch(&mut self, settings: &LoadSettings) {
+        self.word = word_of(settings, self.word.generation.wrapping_add(1));
         self.page().word.store(self.word.pack(), Relaxed);
     }
 
@@ -394,6 +393,11 @@ impl Fiction {
         self.dice ^= self.dice << 17;
         self.dice % limit
     }
+}
+
+fn word_of(settings: &LoadSettings, generation: u32) -> ControlWord {
+    let LoadSettings { mode, preemption, .. } = *settings;
+    ControlWord { mode, preemption, placement: settings.into(), generation, ..ControlWord::default() }
 }
 
 fn shared_page<T: Shared>(name: &std::ffi::CStr, len: usize) -> io::Result<(OwnedFd, Mapping<T>)> {

@@ -160,5 +160,6 @@ impl Clients {
 pub(super) fn log_state(view: &Published) {
     let preemption = if view.choice.preemption { "on" } else { "off" };
     let why = catalogue::text(view.why.reason, &view.why.details);
-    info!("{}: mode {}, preemption {preemption}. {why}", view.state, view.choice.mode.name());
+    let (mode, engine) = (view.choice.mode.name(), view.choice.seat.name());
+    info!("{}: mode {mode}, preemption {preemption}, engine {engine}. {why}", view.state);
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::names::{
     ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD,
-    ACTION_SET_ENABLED, ACTION_SET_MODE,
+    ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
 };
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
@@ -85,14 +85,17 @@ async fn polkit_decides_and_reading_is_free() {
     client.scheduler.set_enabled(true).await.unwrap();
     client.scheduler.set_mode("fifo").await.unwrap();
     client.scheduler.set_preemption(false).await.unwrap();
+    client.scheduler.set_engine("user").await.unwrap();
     let interactive = 1;
-    let expected = [ACTION_SET_ENABLED, ACTION_SET_MODE, ACTION_SET_MODE].map(|id| (id.to_owned(), interactive));
+    let actions = [ACTION_SET_ENABLED, ACTION_SET_MODE, ACTION_SET_MODE, ACTION_SET_ENGINE];
+    let expected = actions.map(|id| (id.to_owned(), interactive));
     assert_eq!(*polkit.asked.lock().unwrap(), expected);
 
     polkit.say(PolkitAnswer::No);
     let before = client.snapshot().await;
     assert!(matches!(client.scheduler.set_enabled(false).await, Err(Error::AccessDenied(_))));
     assert!(matches!(client.scheduler.set_mode("auto").await, Err(Error::AccessDenied(_))));
+    assert!(matches!(client.scheduler.set_engine("kernel").await, Err(Error::AccessDenied(_))));
     client.scheduler.get_stats().await.unwrap();
     client.scheduler.subscribe().await.unwrap();
     assert_eq!(client.snapshot().await, before);

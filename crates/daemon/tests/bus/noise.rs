@@ -9,10 +9,11 @@ use crate::support::{Client, Stage};
 /// A message takes a hundred times as long as a case without a bus.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 100;
-const MEMBERS: [&str; 16] = [
+const MEMBERS: [&str; 17] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
+    "SetEngine",
     "HoldMode",
     "ReleaseMode",
     "Configure",
@@ -29,16 +30,17 @@ const MEMBERS: [&str; 16] = [
 ];
 
 fn value(random: &mut Rng) -> Variant<'static> {
-    const WORDS: [&str; 7] = ["auto", "fifo", "low-power", "turbo", "", "base_slice_us", "\u{202e}x"];
+    const WORDS: [&str; 8] = ["auto", "fifo", "low-power", "user", "turbo", "", "base_slice_us", "\u{202e}x"];
     match random.u8(..9) {
         0 => random.bool().into(),
         1 => random.u32(..).into(),
         2 => random.u64(..).into(),
         3 => f64::from_bits(random.u64(..)).into(),
         4 => vec!["a"; random.usize(..3)].into(),
-        5 => std::collections::HashMap::from([(WORDS[random.usize(..7)], Variant::from(random.i64(..)))]).into(),
+        5 => std::collections::HashMap::from([(WORDS[random.usize(..WORDS.len())], Variant::from(random.i64(..)))])
+            .into(),
         6 => "x".repeat(random.usize(..5_000)).into(),
-        _ => WORDS[random.usize(..7)].into(),
+        _ => WORDS[random.usize(..WORDS.len())].into(),
     }
 }
 
@@ -55,7 +57,7 @@ async fn chosen(client: &Client) -> impl PartialEq + std::fmt::Debug + use<> {
     let now = client.snapshot().await;
     let mut settings: Vec<_> = client.scheduler.settings().await.unwrap().into_iter().collect();
     settings.sort_by(|(some, _), (others, _)| some.cmp(others));
-    (now.enabled, now.requested_mode, now.preemption, now.holds, format!("{settings:?}"))
+    (now.enabled, now.requested_mode, now.preemption, now.engine, now.holds, format!("{settings:?}"))
 }
 
 #[tokio::test]

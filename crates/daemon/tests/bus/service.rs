@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::types::RequestedMode;
 
-use crate::support::{Client, Stage, read};
+use crate::support::{Client, Stage, eventually, read};
 
 #[tokio::test]
 async fn on_and_off_follow_the_kernel() {
@@ -49,6 +49,58 @@ async fn a_mode_change_does_not_load_anew() {
         ("interactive", "auto", "default")
     );
     assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+#[tokio::test]
+async fn an_engine_change_does_not_load_anew() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    assert_eq!(client.snapshot().await.engine, "kernel");
+    client.scheduler.set_engine("user").await.unwrap();
+    assert_eq!(client.snapshot().await.engine, "user", "recorded while off");
+    client.scheduler.set_enabled(true).await.unwrap();
+    for engine in ["kernel", "user", "user"] {
+        client.scheduler.set_engine(engine).await.unwrap();
+        let now = client.snapshot().await;
+        assert_eq!((now.engine.as_str(), now.state.as_str()), (engine, "running"));
+    }
+    assert_eq!(stage.kernel().enable_seq, 1);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+
+    let _daemon = stage.serve(&[]).await;
+    client.wait_for_state("running").await;
+    assert_eq!(client.snapshot().await.engine, "user", "it survives a restart");
+    let history = client.scheduler.get_history(0).await.unwrap();
+    let chosen = history.iter().filter(|(_, event, _)| event == "engine");
+    let chosen: Vec<_> = chosen.map(|(.., details)| scherzo_api::details::from_wire(details)).collect();
+    let engines: Vec<_> = chosen.iter().map(|details| details["engine"].to_string()).collect();
+    assert_eq!(engines, ["user", "kernel", "user"], "what changes nothing is no news");
+    assert!(chosen.iter().all(|details| details.contains_key("uid")));
+
+    let (kernel_seat, restored) = (("kernel_seat", false.into()), ("kernel_seat", true.into()));
+    client.scheduler.configure([kernel_seat].into()).await.unwrap();
+    client.scheduler.configure([restored].into()).await.unwrap();
+    eventually("the setting counts again", async || client.snapshot().await.engine == "kernel").await;
+}
+
+#[tokio::test]
+async fn the_kernel_seat_is_refused_while_a_setting_needs_user_space() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    let changes = [("builtin_idle", false.into()), ("full_user", true.into())];
+    client.scheduler.configure(changes.into()).await.unwrap();
+    client.scheduler.set_engine("user").await.unwrap();
+    let before = client.snapshot().await;
+    assert_eq!(before.engine, "user");
+    let refused = client.scheduler.set_engine("kernel").await.unwrap_err();
+    assert!(matches!(&refused, Error::Conflict(text) if text.contains("full_user")), "{refused:?}");
+    let unknown = client.scheduler.set_engine("both").await.unwrap_err();
+    assert!(matches!(&unknown, Error::InvalidArgs(text) if text.contains("both")), "{unknown:?}");
+    assert_eq!(client.snapshot().await, before);
 }
 
 #[tokio::test]

@@ -100,3 +100,49 @@ fn unplugging_while_the_service_is_not_there_ends_a_choice_too() {
         assert_eq!((world.state.view().requested_mode, world.stored.mode), (kept, kept));
     }
 }
+
+#[test]
+fn an_engine_is_answered_for_when_it_has_switched() {
+    let mut world = running();
+    let asked = world.ask(Request::SetEngine(Seat::User));
+    assert_eq!((world.answer(asked), world.state.view().choice.seat), (None, Seat::Kernel));
+    world.engine_acts();
+    assert_eq!((world.answer(asked), world.state.view().choice.seat), (Some(&Ok(())), Seat::User));
+    assert_eq!(world.stored.seat, Some(Seat::User));
+    world.ask(Request::SetEngine(Seat::Kernel));
+    world.calm_down();
+    assert_eq!((world.state.view().choice.seat, world.stored.seat), (Seat::Kernel, None), "as the setting says");
+}
+
+#[test]
+fn an_engine_counts_until_the_setting_changes() {
+    let mut world = running();
+    let with = |world: &mut super::world::World, kernel_seat| {
+        world.settings.tunables.kernel_seat = kernel_seat;
+        world.happen(Event::Settings { settings: world.settings, by: None });
+        world.calm_down();
+        world.state.view().choice.seat
+    };
+    world.ask(Request::SetEngine(Seat::User));
+    world.calm_down();
+    assert_eq!(with(&mut world, false), Seat::User);
+    assert_eq!(world.stored.seat, None);
+    assert_eq!(with(&mut world, true), Seat::Kernel, "the last word counts");
+}
+
+#[test]
+fn the_kernel_seat_is_refused_where_a_setting_needs_user_space() {
+    let mut world = running();
+    world.settings.tunables.builtin_idle = false;
+    world.settings.tunables.full_user = true;
+    world.happen(Event::Settings { settings: world.settings, by: None });
+    world.calm_down();
+    assert_eq!(world.state.view().choice.seat, Seat::User, "whatever kernel_seat says");
+    let asked = world.ask(Request::SetEngine(Seat::Kernel));
+    assert!(matches!(world.answer(asked), Some(Err(Refusal::Conflict(text))) if text.contains("full_user")));
+    assert_eq!(world.stored.seat, None);
+    world.settings.tunables.full_user = false;
+    world.happen(Event::Settings { settings: world.settings, by: None });
+    world.calm_down();
+    assert_eq!(world.state.view().choice.seat, Seat::Kernel);
+}

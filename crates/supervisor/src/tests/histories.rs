@@ -39,6 +39,7 @@ pub(super) fn requests() -> impl Strategy<Value = Request> {
         3 => any::<bool>().prop_map(Request::SetEnabled),
         2 => (0usize..4).prop_map(|mode| Request::SetMode(RequestedMode::ALL[mode])),
         1 => any::<bool>().prop_map(Request::SetPreemption),
+        1 => any::<bool>().prop_map(|kernel_seat| Request::SetEngine(kernel_seat.into())),
         1 => Just(Request::GetStats),
         1 => Just(Request::GetWaitHistogram),
         1 => Just(Request::Subscribe),

@@ -13,6 +13,7 @@ mod world;
 use std::time::Duration;
 
 use scherzo_catalogue::types::{Reason, State};
+use scherzo_model::Seat;
 
 use super::*;
 use world::World;

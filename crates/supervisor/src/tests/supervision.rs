@@ -183,12 +183,14 @@ fn choices_are_taken_back_like_settings() {
     let mut world = running();
     world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
     world.ask(Request::SetPreemption(false));
+    world.ask(Request::SetEngine(Seat::User));
     world.engine_acts();
     world.eject();
     let view = world.state.view();
     assert_eq!((view.requested_mode, view.choice.preemption, view.enabled), (RequestedMode::Auto, true, true));
-    assert!(view.last_error.contains("mode, preemption"), "{}", view.last_error);
-    assert_eq!(world.stored.mode, RequestedMode::Auto);
+    assert_eq!(view.choice.seat, Seat::Kernel);
+    assert!(view.last_error.contains("mode, preemption, engine"), "{}", view.last_error);
+    assert_eq!((world.stored.mode, world.stored.seat), (RequestedMode::Auto, None));
 }
 
 #[test]
