@@ -14,6 +14,7 @@ mod hardening;
 mod idle;
 mod kills;
 mod latency;
+mod limits;
 mod packages;
 mod people;
 mod ping_pong;
@@ -149,6 +150,9 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside hogs", frames::beside_hogs),
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
+    case("a limit of half a CPU", limits::half_a_cpu),
+    case("a limit of 2 % of a CPU", limits::two_percent),
+    case("limits within limits", limits::nested),
     case("nothing was ejected", basics::no_ejections),
 ];
 

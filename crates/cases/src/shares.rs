@@ -40,9 +40,9 @@ pub(super) struct GroupFigures {
 }
 
 #[derive(Debug, Deserialize)]
-struct Figures {
+pub(super) struct Figures {
     nr_cpus: u32,
-    groups: Vec<GroupFigures>,
+    pub(super) groups: Vec<GroupFigures>,
 }
 
 /// Nice levels have the weights that the kernel gives them.
@@ -100,6 +100,16 @@ fn ensure_shares(guest: &mut Guest, groups: &[impl AsRef<str>], tolerance: f64) 
 }
 
 impl GroupFigures {
+    /// It got between these parts of its share.
+    pub(super) fn ensure_between(&self, least: f64, most: f64) -> Result<()> {
+        let Self { name, cpus, share, .. } = self;
+        ensure!(
+            (least * share..=most * share).contains(cpus),
+            "group \"{name}\" got {cpus:.3} CPUs; its share is {share:.3}"
+        );
+        Ok(())
+    }
+
     fn ensure_share(&self, tolerance: f64) -> Result<()> {
         let Self { name, cpus, share, .. } = self;
         let allowed = (tolerance * share).max(LEAST_TOLERANCE);

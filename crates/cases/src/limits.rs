@@ -1,0 +1,77 @@
+//! Control groups get no more than their `cpu.max`, in every mode, and most of it if nobody else wants it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use scherzo_rig::guest::Guest;
+use scherzo_rig::service::{call, ensure_loaded, ensure_undisturbed};
+use scherzo_rig::shell::Shell;
+
+use crate::shares::{Figures, say_groups};
+
+/// Of its limit, what a group gets at most.
+const MOST: f64 = 1.03;
+/// And at least. A part is lost where a group's tasks have to wait for a CPU after they were held up, most of it in low-power.
+const LEAST: f64 = 0.8;
+const SECONDS: u32 = 5;
+const LIMIT: Duration = Duration::from_mins(1);
+const MODES: [&str; 3] = ["interactive", "fifo", "low-power"];
+
+/// Half a CPU, which four hogs want.
+pub(super) fn half_a_cpu(guest: &mut Guest) -> Result<()> {
+    within(guest, &[("half", "50000 100000")], |guest| {
+        MODES.iter().try_for_each(|mode| ensure_limits(guest, mode, &["name=half,count=4,cgroup=half"]))
+    })
+}
+
+/// Less than the time between two ticks in each period.
+pub(super) fn two_percent(guest: &mut Guest) -> Result<()> {
+    within(guest, &[("little", "2000 100000")], |guest| {
+        MODES.iter().try_for_each(|mode| ensure_limits(guest, mode, &["name=little,cgroup=little"]))
+    })
+}
+
+/// A limit within a limit, and a group beside it that has only the outer one.
+pub(super) fn nested(guest: &mut Guest) -> Result<()> {
+    let groups = [("outer", "80000 100000"), ("outer/inner", "20000 100000"), ("outer/free", "max 100000")];
+    within(guest, &groups, |guest| {
+        ensure_limits(
+            guest,
+            "interactive",
+            &["name=inner,count=2,cgroup=outer/inner", "name=free,count=2,cgroup=outer/free"],
+        )
+    })
+}
+
+/// Makes control groups with their `cpu.max`, and removes them.
+fn within(guest: &mut Guest, groups: &[(&str, &str)], work: impl FnOnce(&mut Guest) -> Result<()>) -> Result<()> {
+    for (group, limit) in groups {
+        let enable = "echo +cpu >$(dirname $dir)/cgroup.subtree_control";
+        guest.check(&format!("dir=/sys/fs/cgroup/{group}; {enable}; mkdir $dir; echo {limit} >$dir/cpu.max"), LIMIT)?;
+    }
+    let outcome = work(guest);
+    for (group, _) in groups.iter().rev() {
+        guest.check(&format!("rmdir /sys/fs/cgroup/{group}"), LIMIT)?;
+    }
+    outcome
+}
+
+/// Each group gets what its limit allows.
+fn ensure_limits(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<()> {
+    let figures = measure(guest, mode, groups)?;
+    figures.groups.iter().try_for_each(|group| group.ensure_between(LEAST, MOST)).context(mode.to_owned())
+}
+
+fn measure(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<Figures> {
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", &format!("s {mode}"))?;
+    let groups: Vec<_> = groups.iter().flat_map(|group| ["--group", group]).collect();
+    let command = format!("scherzo-bench shares --seconds {SECONDS} --json {}", groups.join(" "));
+    let printed = guest.check(&command, LIMIT)?;
+    ensure_undisturbed(guest, &loaded)?;
+    call(guest, "SetMode", "s interactive")?;
+    let figures: Figures =
+        serde_json::from_str(&printed).with_context(|| format!("scherzo-bench printed: {printed}"))?;
+    say_groups(&figures.groups);
+    Ok(figures)
+}
