@@ -90,6 +90,38 @@ bool sim_bpf_is_user_owned(struct task_struct *p)
 	return flight && flight->pid == (u32)p->pid && flight->word & USER_OWNED;
 }
 
+/* The arithmetic of limits, for its tests. */
+u64 sim_bandwidth_periods(u64 began_ns, u64 now, u64 period_ns)
+{
+	return bandwidth_periods(began_ns, now, period_ns);
+}
+
+s64 sim_bandwidth_refill(s64 balance_ns, u64 nr_periods, u64 quota_ns, u64 period_ns, u64 burst_ns)
+{
+	return bandwidth_refill(balance_ns, nr_periods, quota_ns, period_ns, burst_ns);
+}
+
+u64 sim_bandwidth_periods_to_wait(s64 balance_ns, u64 quota_ns)
+{
+	return bandwidth_periods_to_wait(balance_ns, quota_ns);
+}
+
+u64 sim_bandwidth_each_ns(s64 balance_ns, s32 nr_running)
+{
+	return bandwidth_each_ns(balance_ns, nr_running);
+}
+
+s64 sim_bandwidth_room(s64 balance_ns, s32 nr_active)
+{
+	return bandwidth_room(balance_ns, nr_active);
+}
+
+/* Nobody looks for work in such a DSQ. */
+bool sim_bpf_is_park(u64 dsq_id)
+{
+	return dsq_id >> 32 == DSQ_PARK;
+}
+
 struct sched_ext_ops *sim_bpf_ops(void)
 {
 	return &scherzo_ops;
@@ -107,7 +139,7 @@ void sim_bpf_doorbell(void)
 
 void sim_bpf_timer_fire(struct bpf_timer *timer)
 {
-	int key = 0;
+	int key = sim_array_index(timer->map, timer);
 
 	timer->callback(timer->map, &key, timer);
 }

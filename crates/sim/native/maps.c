@@ -74,6 +74,14 @@ void *sim_array_lookup(void *map, u64 value_size, u64 max_entries, const void *k
 	return index < memory->nr ? memory->data + index * memory->value_size : NULL;
 }
 
+/* Which entry a pointer is part of. */
+u32 sim_array_index(void *map, void *value)
+{
+	struct sim_map *memory = *(struct sim_map **)map;
+
+	return ((char *)value - memory->data) / memory->value_size;
+}
+
 s64 sim_stack_push(void *map, u64 value_size, u64 max_entries, const void *value)
 {
 	struct sim_map *memory = memory_of(map, value_size, max_entries);

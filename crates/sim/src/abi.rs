@@ -95,6 +95,31 @@ pub struct CssSet {
     pub dfl_cgrp: *mut Cgroup,
 }
 
+/// `struct cfs_bandwidth`.
+#[repr(C)]
+#[expect(clippy::struct_field_names, reason = "units are part of names")]
+pub struct CfsBandwidth {
+    /// Length of a period.
+    pub period_ns: i64,
+    /// CPU time in each, [`u64::MAX`] without limit.
+    pub quota_ns: u64,
+    /// What may be saved up beside that.
+    pub burst_ns: u64,
+}
+
+/// `struct scx_task_group`.
+#[repr(C)]
+#[derive(Default)]
+#[expect(clippy::struct_field_names, reason = "units are part of names")]
+pub struct ScxTaskGroup {
+    /// The same as in [`CfsBandwidth`], for kernels that have no such thing.
+    pub period_us: u64,
+    /// See there.
+    pub quota_us: u64,
+    /// See there.
+    pub burst_us: u64,
+}
+
 /// `struct task_group`.
 #[repr(C)]
 pub struct TaskGroup {
@@ -106,6 +131,10 @@ pub struct TaskGroup {
     pub shares: u64,
     /// The group around it; none is the root itself.
     pub parent: *mut Self,
+    /// Its limit.
+    pub bandwidth: CfsBandwidth,
+    /// Its limit, as sched_ext has noted it.
+    pub scx: ScxTaskGroup,
 }
 
 /// `struct sched_ext_entity`.
@@ -255,6 +284,7 @@ unsafe extern "C" {
     pub(crate) fn sim_bpf_slots() -> *mut scherzo_wire::layout::Slot;
     pub(crate) fn sim_bpf_cpu_stats() -> *mut scherzo_wire::layout::CpuStats;
     pub(crate) fn sim_bpf_is_user_owned(p: *mut TaskStruct) -> bool;
+    pub(crate) fn sim_bpf_is_park(dsq_id: u64) -> bool;
     pub(crate) fn sim_bpf_ops() -> *mut Ops;
     pub(crate) fn sim_bpf_sched_switch(preempt: bool, prev: *mut TaskStruct, next: *mut TaskStruct);
     pub(crate) fn sim_bpf_doorbell();

@@ -1,10 +1,12 @@
 //! What must hold after every event.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, is_park};
 use crate::task::{Class, Place, State, TaskId};
 
 /// User space has so long to answer before the scheduler goes on without it; with the time to notice.
 const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
+/// Nobody is held up by a limit for longer; with the time until that is noticed.
+const PARKED_BOUND_NS: u64 = 10_005_000_000;
 /// All tasks are looked at this many events apart for each task that there is.
 const TASKS_PER_EVENT: usize = 16;
 
@@ -32,6 +34,8 @@ pub enum Rule {
     IdleBesideWaiting,
     /// User space has a task for longer than the scheduler should allow.
     OverdueInFlight,
+    /// A task is held up by a limit for longer than any may be.
+    OverdueParked,
     /// The kernel has ended the scheduler.
     Ended,
 }
@@ -88,6 +92,14 @@ fn check_cpus(machine: &mut Machine) {
 
 fn check_task(machine: &mut Machine, id: TaskId) {
     let task = &machine.tasks[id];
+    if let Place::Queue(dsq_id, _) = task.place
+        && task.queued_at + PARKED_BOUND_NS < machine.now
+        && is_park(dsq_id)
+    {
+        let what = format!("{} has been held up since {} ns", machine.name(id), task.queued_at);
+        report(machine, Rule::OverdueParked, what);
+        return;
+    }
     if task.state != State::Runnable || task.class == Class::RealTime || task.on_cpu || task.place != Place::None {
         return;
     }
@@ -113,13 +125,15 @@ fn check_idle(machine: &mut Machine) {
     if idle.is_empty() {
         return;
     }
-    let waiting = machine.queues.values().flat_map(|queue| queue.tasks.values().copied());
+    // Who is held up by a limit does not wait for a CPU.
+    let queues = machine.queues.iter().filter(|(dsq_id, _)| !is_park(**dsq_id)).map(|(_, queue)| queue);
+    let waiting = queues.flat_map(|queue| queue.tasks.values().copied());
     let found = waiting.filter(|id| machine.tasks[*id].queued_at <= since).find_map(|id| {
         let cpu = idle.iter().find(|cpu| machine.tasks[id].may_run_on(**cpu))?;
         Some((id, *cpu))
     });
     if let Some((id, cpu)) = found {
-        let what = format!("CPU {cpu} idles while {} waits in a queue", machine.name(id));
+        let what = format!("CPU {cpu} idles while {} waits in {:x?}", machine.name(id), machine.tasks[id].place);
         report(machine, Rule::IdleBesideWaiting, what);
     }
 }

@@ -8,6 +8,9 @@
 //! give the same trace, byte for byte.
 
 mod abi;
+#[cfg(test)]
+mod bandwidth;
+mod cgroups;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
 mod invariants;

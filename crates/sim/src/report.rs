@@ -6,8 +6,8 @@ use scherzo_wire::layout::Counter;
 
 use crate::invariants::Violation;
 use crate::machine::Machine;
-use crate::scenario::{Group, Kind};
-use crate::solver::{Demand, WHOLE_CPU, fair_shares};
+use crate::scenario::{Cgroup, Group, Kind, Scenario};
+use crate::solver::{Demand, Node, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
 use crate::task::{State, weight_of_nice};
 use crate::work::Work;
@@ -17,7 +17,9 @@ use crate::work::Work;
 pub struct GroupReport {
     /// Its name.
     pub name: String,
-    /// What it got of all CPUs, in thousandths.
+    /// CPU time that it got.
+    pub ran_ns: u64,
+    /// The same of all CPUs, in thousandths.
     pub share: u64,
     /// What it should have got by its weight and its wants.
     pub fair_share: u64,
@@ -61,16 +63,18 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(machine: &mut Machine, groups: &[&Group], works: &[Option<Work>], duration_ns: u64) -> Self {
+    pub(crate) fn of(machine: &mut Machine, scenario: &Scenario, works: &[Option<Work>], duration_ns: u64) -> Self {
+        let groups: Vec<&Group> = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let nr_cpus = machine.cpus.len();
         let capacity_ns = (duration_ns * nr_cpus as u64).max(1);
-        let fair = fair_group_shares(machine, groups, works);
+        let fair = fair_group_shares(machine, scenario, works);
         machine.stats.groups.resize_with(groups.len() + 1, GroupStats::default);
         let stats = machine.stats.clone();
         let group_reports = groups.iter().enumerate().map(|(index, group)| {
             let measured = &stats.groups[index];
             GroupReport {
                 name: group.name.clone(),
+                ran_ns: measured.ran_ns,
                 share: measured.ran_ns * 1000 / capacity_ns,
                 fair_share: fair[index] * 1000 / (WHOLE_CPU * nr_cpus as u64),
                 task_share: task_share(machine, index, duration_ns.max(1)),
@@ -121,21 +125,40 @@ fn nr_missed(group: &Group, measured: &GroupStats) -> usize {
 }
 
 /// Children of a fork storm come and go: they count with their parent.
-fn fair_group_shares(machine: &Machine, groups: &[&Group], works: &[Option<Work>]) -> Vec<u64> {
+fn fair_group_shares(machine: &Machine, scenario: &Scenario, works: &[Option<Work>]) -> Vec<u64> {
     let mut owners = Vec::new();
     let mut demands = Vec::new();
     for (id, work) in works.iter().enumerate() {
         let Some(work) = work.as_ref().filter(|work| !work.is_child()) else { continue };
-        let group = machine.tasks[id].group;
-        owners.push(group);
-        demands
-            .push(Demand { weight: u64::from(weight_of_nice(groups[group].nice())), wanted: work.demand(WHOLE_CPU) });
+        let owner = machine.tasks[id].group;
+        let nice = scenario.group[owner].get_ref().nice();
+        owners.push(owner);
+        demands.push(Demand { weight: u64::from(weight_of_nice(nice)), wanted: work.demand(WHOLE_CPU) });
     }
-    let mut shares = vec![0; groups.len()];
-    for (owner, share) in owners.into_iter().zip(fair_shares(machine.cpus.len(), &demands)) {
-        shares[owner] += share;
+    let root = nodes_within(None, scenario, &owners);
+    let mut shares = vec![0; scenario.group.len()];
+    for (owner, share) in owners.iter().zip(fair_shares(machine.cpus.len(), &root, &demands)) {
+        shares[*owner] += share;
     }
     shares
+}
+
+/// What competes directly in a control group: tasks, whose groups of the scenario are given, and groups.
+fn nodes_within(cgroup: Option<&str>, scenario: &Scenario, owners: &[usize]) -> Vec<Node> {
+    let is_here = |name: &Option<toml::Spanned<String>>| name.as_ref().map(|name| name.get_ref().as_str()) == cgroup;
+    let tasks =
+        (0..owners.len()).filter(|task| is_here(&scenario.group[owners[*task]].get_ref().cgroup)).map(Node::Task);
+    let groups = scenario.cgroup.iter().map(toml::Spanned::get_ref).filter(|group| is_here(&group.parent));
+    let group = |group: &Cgroup| Node::Group {
+        weight: (group.weight.get_ref() * 1024).div_ceil(100),
+        limit: limit(group),
+        children: nodes_within(Some(&group.name), scenario, owners),
+    };
+    tasks.chain(groups.map(group)).collect()
+}
+
+fn limit(cgroup: &Cgroup) -> u64 {
+    cgroup.quota_us.as_ref().map_or(u64::MAX, |quota_us| quota_us.get_ref() * WHOLE_CPU / cgroup.period_us.get_ref())
 }
 
 fn counters(machine: &mut Machine) -> Vec<(&'static str, u64)> {

@@ -7,6 +7,7 @@ use scherzo_wire::control::Mode;
 use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
+use crate::cgroups::Cgroups;
 use crate::invariants;
 use crate::machine::{Event, Fault, Machine};
 use crate::profile::Costs;
@@ -52,6 +53,8 @@ struct Run<'a> {
     /// By task; the engine has none.
     works: Vec<Option<Work>>,
     groups: Vec<&'a Group>,
+    scenario: &'a Scenario,
+    cgroups: Cgroups,
 }
 
 /// Runs a scenario to its end, or until the kernel ends the scheduler.
@@ -65,7 +68,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Report {
     run.go_until(measured_from + scenario.duration_ms.get_ref() * MS);
     run.finish_measuring();
     let duration_ns = run.machine.now - measured_from.min(run.machine.now);
-    let report = Report::of(&mut run.machine, &run.groups, &run.works, duration_ns);
+    let report = Report::of(&mut run.machine, scenario, &run.works, duration_ns);
     drop(run);
     drop(lock);
     report
@@ -81,7 +84,7 @@ impl<'a> Run<'a> {
         let mut engine = Engine::new(&mut machine, &settings);
         engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
-        Self { machine, engine, works: Vec::new(), groups }
+        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups: Cgroups::of(scenario) }
     }
 
     fn begin(&mut self, options: &RunOptions) {
@@ -98,6 +101,7 @@ impl<'a> Run<'a> {
             mask: all,
             tgid: crate::machine::FIRST_PID,
             cgroup_id: 1,
+            task_group: std::ptr::null_mut(),
         };
         let id = self.machine.create(0, self.groups.len(), &engine);
         assert_eq!(id, ENGINE, "the engine is the first task");
@@ -144,6 +148,9 @@ impl<'a> Run<'a> {
             mask: group.mask(self.machine.cpus.len()),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
             cgroup_id: 2 + index as u64,
+            task_group: self
+                .cgroups
+                .of_index(group.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()))),
         };
         self.works.push(Some(work));
         self.machine.create(cpu, index, &identity)

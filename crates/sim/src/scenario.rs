@@ -25,8 +25,40 @@ pub struct Scenario {
     pub engine_hangs_ms: Option<u64>,
     /// The machine.
     pub machine: MachineSpec,
+    /// Control groups.
+    #[serde(default)]
+    pub cgroup: Vec<Spanned<Cgroup>>,
     /// Tasks.
     pub group: Vec<Spanned<Group>>,
+}
+
+/// A control group, with what its files say.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cgroup {
+    /// Its name.
+    pub name: String,
+    /// The group around it, which stands before it; the root if none is named.
+    pub parent: Option<Spanned<String>>,
+    /// `cpu.weight`.
+    #[serde(default = "normal_weight")]
+    pub weight: Spanned<u64>,
+    /// `cpu.max`: CPU time in each period; no limit if it is not there.
+    pub quota_us: Option<Spanned<u64>>,
+    /// `cpu.max`: length of a period.
+    #[serde(default = "normal_period")]
+    pub period_us: Spanned<u64>,
+    /// `cpu.max.burst`.
+    #[serde(default)]
+    pub burst_us: u64,
+}
+
+fn normal_weight() -> Spanned<u64> {
+    Spanned::new(0..0, 100)
+}
+
+fn normal_period() -> Spanned<u64> {
+    Spanned::new(0..0, 100_000)
 }
 
 /// The machine.
@@ -105,6 +137,8 @@ pub struct Group {
     /// Where they may run; everywhere if it is empty.
     #[serde(default)]
     pub cpus: Vec<Spanned<usize>>,
+    /// Their control group; the root if none is named.
+    pub cgroup: Option<Spanned<String>>,
     /// They are threads of the kernel.
     #[serde(default)]
     pub kthread: bool,
@@ -182,7 +216,34 @@ impl Scenario {
         for cpu in &machine.slow_cpus {
             in_range("slow_cpus", cpu, 0, *machine.cpus.get_ref() - 1)?;
         }
+        for (index, cgroup) in self.cgroup.iter().enumerate() {
+            let cgroup = cgroup.get_ref();
+            in_range("weight", &cgroup.weight, 1, 10_000)?;
+            in_range("period_us", &cgroup.period_us, 1_000, 1_000_000)?;
+            if let Some(quota_us) = &cgroup.quota_us {
+                in_range("quota_us", quota_us, 1_000, 1_000_000_000)?;
+            }
+            self.check_cgroup(cgroup.parent.as_ref(), index)?;
+        }
+        for group in &self.group {
+            self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
+        }
         self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))
+    }
+
+    /// A control group that is named is one of the first so many.
+    fn check_cgroup(&self, name: Option<&Spanned<String>>, nr: usize) -> Result<(), Fault> {
+        match name {
+            Some(name) if self.cgroup_index(name.get_ref()).is_none_or(|index| index >= nr) => {
+                Err(Fault(name.span(), format!("there is no cgroup {} before this", name.get_ref())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the control group stands.
+    pub(crate) fn cgroup_index(&self, name: &str) -> Option<usize> {
+        self.cgroup.iter().position(|cgroup| cgroup.get_ref().name == name)
     }
 
     /// The kernel.
@@ -272,6 +333,7 @@ mod tests {
             ("\"hog\"", "\"hog\"\nnice = 20", "a.toml:8: nice is 20, allowed is -20 to 19"),
             ("\"hog\"", "\"napper\"\nsleep_us = 5", "a.toml:5: group a: compute_us is missing"),
             ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
+            ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: there is no cgroup b before this"),
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
         ] {
             let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedExtEntity, TaskStruct};
+use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedExtEntity, TaskGroup, TaskStruct};
 
 /// Index in the machine's table of tasks.
 pub type TaskId = usize;
@@ -78,6 +78,8 @@ pub struct Identity {
     pub tgid: i32,
     /// Its control group.
     pub cgroup_id: u64,
+    /// The same where CPU time is divided; null in the root.
+    pub task_group: *mut TaskGroup,
 }
 
 /// A task.
@@ -160,7 +162,7 @@ impl Task {
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 cgroups: std::ptr::null_mut(),
-                sched_task_group: std::ptr::null_mut(),
+                sched_task_group: identity.task_group,
                 scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of_nice(identity.nice), flags: 0 },
                 comm,
                 migration_disabled: 0,

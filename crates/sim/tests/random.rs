@@ -17,6 +17,17 @@ fn random_scenario(rng: &mut Rng) -> String {
         "about = \"\"\nduration_ms = 300\n[machine]\ncpus = {cpus}\nkernel = \"{kernel}\"\nllcs = {llcs}\n\
          threads_per_core = {threads}\nhz = {hz}\n"
     );
+    let nr_cgroups = if rng.u8(0..3) == 0 { rng.usize(1..4) } else { 0 };
+    for cgroup in 0..nr_cgroups {
+        let (weight, quota, period) = (rng.u64(1..400), rng.u64(1000..150_000), rng.u64(5000..200_000));
+        let _ = writeln!(text, "[[cgroup]]\nname = \"c{cgroup}\"\nweight = {weight}");
+        if cgroup > 0 && rng.bool() {
+            let _ = writeln!(text, "parent = \"c{}\"", rng.usize(0..cgroup));
+        }
+        if rng.u8(0..4) > 0 {
+            let _ = writeln!(text, "quota_us = {quota}\nperiod_us = {period}\nburst_us = {}", rng.u64(0..quota));
+        }
+    }
     for group in 0..rng.usize(1..6) {
         let kind =
             rng.choice(["hog", "napper", "periodic", "chain", "fork-storm", "fork-wait", "ping-pong"]).unwrap_or("hog");
@@ -30,6 +41,9 @@ fn random_scenario(rng: &mut Rng) -> String {
             compute / 4 + 1,
             sleep / 4 + 1
         );
+        if nr_cgroups > 0 && rng.u8(0..3) > 0 {
+            let _ = writeln!(text, "cgroup = \"c{}\"", rng.usize(0..nr_cgroups));
+        }
         if rng.bool() {
             let _ = writeln!(text, "cpus = [{}]", rng.usize(0..cpus));
         } else if cpus > 1 && rng.u8(0..4) == 0 {

@@ -100,6 +100,11 @@ enum scherzo_counter {
 	 * for them
 	 */
 	SCHERZO_CNT_AS_CLASSIFIED = 24,
+	/*
+	 * Tasks of control groups beyond their limit that ran for a moment all the same, after they had been held up
+	 * for 10 s
+	 */
+	SCHERZO_CNT_LIMIT_OVERRUN = 25,
 	SCHERZO_NR_COUNTERS = 32,
 };
 

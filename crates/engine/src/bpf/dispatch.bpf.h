@@ -7,6 +7,7 @@
 
 #include "degraded.bpf.h"
 #include "dispatched.bpf.h"
+#include "limits.bpf.h"
 #include "offline.bpf.h"
 #include "seat.bpf.h"
 
@@ -297,6 +298,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 now = scx_bpf_now();
 	struct control_word word;
+	bool goes_on = false;
 	u32 how = 0;
 	u8 order;
 
@@ -324,8 +326,9 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		if (READ_ONCE(nr_in_flight) > 0)
 			sweep_in_flight(now);
 	}
-	if (word.kernel_seat && how & PICK_BATCH && prev && prev->scx.flags & SCX_TASK_QUEUED &&
-	    has_seat_work(cpuc->llc, cpu) &&
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+		goes_on = !READ_ONCE(limits_in_use) || may_go_on(prev, now);
+	if (word.kernel_seat && how & PICK_BATCH && prev && goes_on && has_seat_work(cpuc->llc, cpu) &&
 	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
 		keep_running(prev, page, cpuc, word);
 		return;
@@ -344,7 +347,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	 */
 	if (!prev && !bpf_get_current_task_btf()->pid)
 		note_idle(cpuc, cpuc->online);
-	else if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+	else if (prev && goes_on)
 		keep_running(prev, page, cpuc, word);
 }
 

@@ -6,7 +6,7 @@
 #define SCHERZO_ENQUEUE_BPF_H
 
 #include "engine_thread.bpf.h"
-#include "wake.bpf.h"
+#include "park.bpf.h"
 #include "watchdog.bpf.h"
 
 /* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
@@ -124,6 +124,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	word = control_word(page);
 	if (tctx) {
 		leave_dsq(tctx);
+		forget_release(tctx);
 		/* Pinned tasks and those that are new have not been through select_cpu. */
 		if (!tctx->wait_since_ns && enq_flags & SCX_ENQ_WAKEUP)
 			wake_up(p, tctx, scx_bpf_now());
@@ -153,6 +154,8 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		arm_watchdog();
 		return;
 	}
+	if (READ_ONCE(limits_in_use) && park(p, enq_flags))
+		return;
 	enqueue_contended(p, tctx, page, word, enq_flags);
 	/* Afterwards: it may have been about to stop because there was nothing yet. */
 	arm_watchdog();

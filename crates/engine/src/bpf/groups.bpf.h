@@ -50,6 +50,7 @@ struct group_ctx {
 	u32 weight; /* among its siblings */
 	u32 counted_weight; /* by which it counts in its parent while it is active */
 	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
+	u32 limiter; /* the lowest group with a limit, of this one and those above; ROOT_GROUP if there is none */
 };
 
 struct {
@@ -130,6 +131,9 @@ static __always_inline void update_credit_scales(u32 number)
 	}
 }
 
+/* limits.bpf.h */
+int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
+
 /* The number of the task's group. It and those above it are read where they are unknown or were read a while ago. */
 VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 {
@@ -155,6 +159,7 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 		tg = tg->parent;
 	}
 	update_credit_scales(number);
+	read_limits(p, number, now);
 	return number;
 }
 

@@ -15,7 +15,15 @@
 /* Whether the task may use this CPU; false for a negative number. */
 VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
 {
-	return cpu >= 0 && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	bool may;
+
+	if (cpu < 0)
+		return false;
+	/* The verifier sees this from ops.init too, which sets timers up and may sleep. */
+	bpf_rcu_read_lock();
+	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	bpf_rcu_read_unlock();
+	return may;
 }
 
 /*
@@ -39,11 +47,16 @@ static __always_inline bool may_not_migrate(const struct task_struct *p)
 /* Any idle CPU that the task may use, from the kernel's masks. */
 VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {
-	const struct cpumask *cpus = p->cpus_ptr;
+	s32 cpu;
 
+	/* As in may_run_on(). */
+	bpf_rcu_read_lock();
 	if (per_node_idle)
-		return scx_bpf_pick_idle_cpu_node(cpus, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
-	return scx_bpf_pick_idle_cpu(cpus, flags);
+		cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
+	else
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+	bpf_rcu_read_unlock();
+	return cpu;
 }
 
 /* An idle CPU of the same NUMA node; -1 if there is none. */

@@ -9,6 +9,7 @@
 #include "degraded.bpf.h"
 #include "higher_class.bpf.h"
 #include "offline.bpf.h"
+#include "park.bpf.h"
 #include "watchdog.bpf.h"
 
 /*
@@ -111,9 +112,11 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 	if (!tctx)
 		return;
 	leave_dsq(tctx);
+	forget_release(tctx);
 	uncount_weight(tctx);
 	tctx->charged_exec_ns = p->se.sum_exec_runtime;
 	tctx->wait_since_ns = 0;
+	tctx->parked_since_ns = 0;
 }
 
 void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -126,6 +129,7 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 		return;
 	uncount_weight(tctx);
 	leave_dsq(tctx);
+	forget_release(tctx);
 	if (tctx->slot == SCHERZO_NO_SLOT)
 		return;
 	cancel_flight(tctx);
@@ -188,7 +192,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 {
 	s32 err;
 
-	err = create_dsqs() ?: init_watchdog();
+	err = create_dsqs() ?: init_parks() ?: init_watchdog();
 	if (err) {
 		scx_bpf_error("cannot set up queues and timer: %d", err);
 		return err;

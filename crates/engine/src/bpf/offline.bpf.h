@@ -67,7 +67,7 @@ VERIFIED_ONCE int open_own_dsq(s32 cpu)
  */
 VERIFIED_ONCE int drain_offline_cpu(s32 cpu)
 {
-	u32 llc;
+	u32 llc, park;
 
 	push_off(DSQ_ID(DSQ_CPU, cpu), cpu);
 	push_off(DSQ_ID(DSQ_CPU_PROMPT, cpu), cpu);
@@ -79,6 +79,9 @@ VERIFIED_ONCE int drain_offline_cpu(s32 cpu)
 		push_off(DSQ_ID(DSQ_FIFO, llc), cpu);
 		push_off(DSQ_ID(DSQ_PROMPT, llc), cpu);
 		push_off(DSQ_ID(DSQ_FAIR, llc), cpu);
+	}
+	bpf_for(park, 0, NR_PARKS) {
+		push_off(DSQ_ID(DSQ_PARK, park), cpu);
 	}
 	return 0;
 }

@@ -39,6 +39,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	word = control_word(page);
 	if (word.kernel_seat)
 		charge_running(p, cpuc, cpu, now);
+	tick_limited(p, cpu, now);
 	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
 		scx_bpf_task_set_slice(p, 0);
@@ -77,6 +78,8 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_dsq(tctx);
+	if (READ_ONCE(limits_in_use))
+		run_limited(p, cpu, now);
 	begin_to_charge(p, tctx, cpuc, page, now);
 	if (cores_differ)
 		tctx->moves_up = false;
@@ -111,6 +114,8 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	ours_left(cpuc, now);
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);
+	if (tctx->limiter)
+		end_limited(tctx, now);
 	ran_ns = time_delta(now, tctx->started_ns);
 	if (ran_ns > 0) {
 		tctx->sum_exec_ns += ran_ns;

@@ -90,37 +90,52 @@ static __always_inline bool needs_sleeping_cpu(struct task_struct *p, struct con
 	       low_power_cpu(p, LOW_POWER_QUEUE) < 0;
 }
 
+/* Where a task waits, with which key, and for how long it then runs. */
+struct seat_place {
+	u64 dsq;
+	u64 key;
+	u64 slice_ns;
+};
+
+static __always_inline struct seat_place place_by_policy(struct task_struct *p, struct task_ctx *tctx,
+							 const struct scherzo_control *page, struct control_word word)
+{
+	u32 klass = tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+	bool first = tctx->prompt && word.order != SCHERZO_ORDER_FIFO;
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 llc = is_pinned(p) ? cpu_llc(cpu) : target_llc(p, word, klass);
+	struct seat_place place;
+
+	weigh(p, tctx, scx_bpf_now());
+	place_in_virtual_time(tctx, llc, page);
+	count_weight(tctx, llc);
+	place.slice_ns = seat_slice_ns(page, tctx, llc);
+	place.key = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
+	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu)))
+		place.dsq = DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu);
+	else
+		place.dsq = DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc);
+	return place;
+}
+
 /* Queues a task as the policy says. The caller arms the watchdog timer. */
 VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
 	const struct scherzo_control *page = control_page();
-	struct control_word word = word_of(bits);
-	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *tctx = task_ctx(p);
-	u64 slice_ns, key;
-	u32 llc, klass;
-	bool first;
+	struct seat_place place;
 
 	if (!page || !tctx) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return 0;
 	}
-	klass = tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
-	first = tctx->prompt && word.order != SCHERZO_ORDER_FIFO;
-	llc = is_pinned(p) ? cpu_llc(cpu) : target_llc(p, word, klass);
-	weigh(p, tctx, scx_bpf_now());
-	place_in_virtual_time(tctx, llc, page);
-	count_weight(tctx, llc);
-	slice_ns = seat_slice_ns(page, tctx, llc);
-	key = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
+	place = place_by_policy(p, tctx, page, word_of(bits));
 	count(SCHERZO_CNT_KERNEL);
-	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu))) {
-		insert(p, tctx, DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu), slice_ns, key, enq_flags);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return 0;
-	}
-	insert(p, tctx, DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc), slice_ns, key, enq_flags);
-	kick_idle_for(p, bits, klass);
+	insert(p, tctx, place.dsq, place.slice_ns, place.key, enq_flags);
+	if (is_cpu_dsq(place.dsq >> 32))
+		scx_bpf_kick_cpu(place.dsq, SCX_KICK_IDLE);
+	else
+		kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
 	return 0;
 }
 

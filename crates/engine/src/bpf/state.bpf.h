@@ -56,9 +56,12 @@ enum dsq_kind {
 	DSQ_FAIR = 7, /* by virtual runtime, one per domain: the others */
 	DSQ_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
 	DSQ_CPU_FAIR = 9,
+	DSQ_PARK = 10, /* by arrival: tasks that a limit holds up, see park.bpf.h */
 };
 
 #define DSQ_ID(kind, index) (((u64)(kind) << 32) | (u32)(index))
+/* As many DSQs for tasks that limits hold up; a power of two. */
+#define NR_PARKS 64
 #define ENGINE_DSQ DSQ_ID(DSQ_KIND_ENGINE, 0)
 
 _Static_assert(DSQ_ID(DSQ_KIND_ENGINE, ~0U) < (1ULL << 62), "user queue ids leave the kernel's flag bits alone");
@@ -195,6 +198,7 @@ struct cpu_ctx {
 	 */
 	u64 brief_until_ns;
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
+	u64 limit_ends_ns; /* when the balance of who runs here is used up, 0 if a timer need not look; see limits.bpf.h */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -270,6 +274,12 @@ struct task_ctx {
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
+	bool overruns; /* was parked for as long as anybody may be, and runs for a moment */
+	/* Of limits, see park.bpf.h. */
+	u32 limiter; /* while it runs: the lowest group with a limit that it is in */
+	u32 released; /* the same from when it is let go until it runs */
+	u64 limits_charged_ns; /* while it runs */
+	u64 parked_since_ns; /* 0 once it has run */
 };
 
 struct {

@@ -8,6 +8,7 @@
 #include "flight.bpf.h"
 #include "follow.bpf.h"
 #include "higher_class.bpf.h"
+#include "limits.bpf.h"
 #include "seat.bpf.h"
 
 static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
@@ -158,6 +159,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		wake_up(p, tctx, now);
 	}
 	if (word.full_user || gets_no_interrupts())
+		return prev_cpu;
+	if (READ_ONCE(limits_in_use) && waits_for_limit(p, scx_bpf_now()))
 		return prev_cpu;
 	klass = task_class(tctx);
 	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {

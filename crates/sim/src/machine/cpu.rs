@@ -64,6 +64,7 @@ impl Cpu {
             mask: CpuMask::of([cpu]),
             tgid: 0,
             cgroup_id: 0,
+            task_group: std::ptr::null_mut(),
         };
         Self {
             curr: None,

@@ -145,6 +145,13 @@ pub(crate) fn with_machine<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
     f(unsafe { &mut *machine })
 }
 
+/// Whether the queue is one of those for tasks that a limit holds up.
+#[allow(unsafe_code)]
+pub(crate) fn is_park(dsq_id: u64) -> bool {
+    // SAFETY: the function looks at nothing but its argument.
+    unsafe { abi::sim_bpf_is_park(dsq_id) }
+}
+
 impl Machine {
     /// A machine that idles, with the scheduler's memory as it was when it was compiled. One at a time: see [`crate::run`].
     pub(crate) fn new(profile: Profile, topology: Topology, costs: Costs, engine_pid: u32) -> Self {

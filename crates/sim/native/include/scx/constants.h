@@ -59,6 +59,7 @@ enum scx_cpu_preempt_reason {
 
 #define BPF_F_NO_PREALLOC 0x1
 #define BPF_F_MMAPABLE 0x400
+#define BPF_F_TIMER_CPU_PIN 0x2
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 0x1
 
 #define BPF_RB_NO_WAKEUP 0x1

@@ -22,6 +22,7 @@ void sim_ringbuf_submit(void *record, u64 flags);
 void sim_ringbuf_discard(void *record, u64 flags);
 u64 sim_ringbuf_query(u64 capacity, u64 what);
 s64 sim_user_ringbuf_drain(s64 (*callback)(void *dynptr, void *context), void *context);
+u32 sim_array_index(void *map, void *value);
 s64 sim_timer_start(struct bpf_timer *timer, u64 after_ns);
 
 #define bpf_map_lookup_elem(map, key) \

@@ -45,8 +45,10 @@ __attribute__((format(printf, 1, 2))) void sim_error(char *format, ...);
 
 /* What scx_bpf_*() are called with where kernels differ is decided in the headers of scx, before the kernel sees it. */
 #define scx_bpf_dsq_move_to_local(dsq_id, enq_flags) sim_dsq_move_to_local(dsq_id, enq_flags)
-#define scx_bpf_dsq_move(iter, p, dsq_id, enq_flags) sim_dsq_move(p, dsq_id, enq_flags, false)
-#define scx_bpf_dsq_move_vtime(iter, p, dsq_id, enq_flags) sim_dsq_move(p, dsq_id, enq_flags, true)
+#define scx_bpf_dsq_move_set_slice(iter, new_slice) ((iter)->slice = (new_slice))
+#define scx_bpf_dsq_move_set_vtime(iter, new_vtime) ((iter)->vtime = (new_vtime), (iter)->has_vtime = true)
+#define scx_bpf_dsq_move(iter, p, dsq_id, enq_flags) sim_dsq_move_from(iter, p, dsq_id, enq_flags, false)
+#define scx_bpf_dsq_move_vtime(iter, p, dsq_id, enq_flags) sim_dsq_move_from(iter, p, dsq_id, enq_flags, true)
 #define scx_bpf_task_set_slice(p, slice) sim_task_set_slice(p, slice)
 #define scx_bpf_reenqueue_local_from_anywhere() sim_reenqueue_local_anywhere()
 #define __COMPAT_scx_bpf_dsq_peek(dsq_id) sim_dsq_peek(dsq_id)
@@ -84,6 +86,19 @@ static inline u32 bpf_cpumask_first(const struct cpumask *mask)
 #define bpf_core_field_exists(field) (__builtin_strcmp(#field, "p->rcu_read_lock_nesting") != 0)
 static const bool __scx_prolog_disables_migration;
 
+/* What was set for the move holds for one. */
+static inline bool sim_dsq_move_from(struct bpf_iter_scx_dsq *iter, struct task_struct *p, u64 dsq_id, u64 enq_flags,
+				     bool by_vtime)
+{
+	if (iter->slice)
+		p->scx.slice = iter->slice;
+	if (iter->has_vtime)
+		p->scx.dsq_vtime = iter->vtime;
+	iter->slice = 0;
+	iter->has_vtime = false;
+	return sim_dsq_move(p, dsq_id, enq_flags, by_vtime);
+}
+
 static inline void sim_iter_dsq_end(struct bpf_iter_scx_dsq *iter)
 {
 	sim_iter_dsq_destroy(iter->state);
@@ -91,7 +106,7 @@ static inline void sim_iter_dsq_end(struct bpf_iter_scx_dsq *iter)
 
 #define BPF_FOR_EACH_ITER (&sim_iter)
 #define bpf_for_each(type, p, dsq_id, flags)                                                                 \
-	for (struct bpf_iter_scx_dsq sim_iter __attribute__((cleanup(sim_iter_dsq_end))) = { sim_iter_dsq_new(dsq_id) }; \
+	for (struct bpf_iter_scx_dsq sim_iter __attribute__((cleanup(sim_iter_dsq_end))) = { .state = sim_iter_dsq_new(dsq_id) }; \
 	     ((p) = sim_iter_dsq_next(sim_iter.state));)
 
 #endif /* SIM_KFUNCS_H */

@@ -26,11 +26,25 @@ struct cgroup_subsys_state {
 	s32 id;
 };
 
+struct cfs_bandwidth {
+	s64 period;
+	u64 quota;
+	u64 burst;
+};
+
+struct scx_task_group {
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
+};
+
 struct task_group {
 	struct cgroup_subsys_state css;
 	s32 idle;
 	u64 shares;
 	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+	struct scx_task_group scx;
 };
 
 struct sched_ext_entity {
@@ -95,8 +109,12 @@ struct bpf_dynptr {
 	u32 size;
 };
 
+/* With what is to be set as a task is moved. */
 struct bpf_iter_scx_dsq {
 	u64 state;
+	u64 slice;
+	u64 vtime;
+	bool has_vtime;
 };
 
 struct sched_ext_ops {
