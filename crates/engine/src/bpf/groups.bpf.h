@@ -137,7 +137,8 @@ int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
 /* The number of the task's group. It and those above it are read where they are unknown or were read a while ago. */
 VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 {
-	const struct task_group *tg = p->sched_task_group;
+	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
+	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
 	struct group_ctx *group;
 	u32 number, level;
 

@@ -114,7 +114,8 @@ static __always_inline bool read_limit(struct limit_ctx *limit, const struct tas
 /* The groups that the task is in, from its own upwards: which have limits, and which is the next above each. */
 VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now)
 {
-	const struct task_group *tg = p->sched_task_group;
+	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
+	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
 	u32 lowest = ROOT_GROUP, below = ROOT_GROUP, level;
 	struct limit_ctx *limit;
 	struct group_ctx *group;

@@ -129,36 +129,45 @@ VERIFIED_ONCE u64 parked_until_ns(struct task_struct *p __arg_trusted, u64 now)
 	return 0;
 }
 
-/* Where the task waits once it is let go. */
-static __always_inline struct seat_place place_of_released(struct task_struct *p, struct task_ctx *tctx,
-							   const struct scherzo_control *page, struct control_word word,
-							   u64 now)
+/*
+ * The DSQ where the task waits once it is let go, 0 if there is none; slice and key are left in its context. A function of its own, as
+ * the verifier would follow each of its paths through the loop of its caller.
+ */
+VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now)
 {
-	u32 klass = task_class(tctx), kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
-	struct seat_place place = { .slice_ns = default_slice_ns(page), .key = now };
+	const struct scherzo_control *page = control_page();
+	struct task_ctx *tctx = task_ctx(p);
+	struct seat_place place = { .key = now };
+	struct control_word word;
+	u32 klass, kind;
 
+	if (!page || !tctx)
+		return 0;
+	word = control_word(page);
+	klass = task_class(tctx);
+	kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
+	place.slice_ns = default_slice_ns(page);
 	if (word.kernel_seat && !is_degraded())
 		place = place_by_policy(p, tctx, page, word);
 	else if (is_pinned(p))
 		place.dsq = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));
 	else
 		place.dsq = DSQ_ID(effective_order(word) == SCHERZO_ORDER_FIFO ? DSQ_FIFO : kind, target_llc(p, word, klass));
-	if (tctx->overruns)
-		place.slice_ns = BANDWIDTH_RUN_MIN_NS;
-	return place;
+	tctx->release_slice_ns = tctx->overruns ? BANDWIDTH_RUN_MIN_NS : place.slice_ns;
+	tctx->release_key = place.key;
+	return place.dsq;
 }
 
-static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct task_struct *p, struct task_ctx *tctx,
-					   struct seat_place place)
+static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct task_struct *p, struct task_ctx *tctx, u64 dsq)
 {
-	enter_dsq(tctx, place.dsq);
-	scx_bpf_dsq_move_set_slice(iter, place.slice_ns);
-	if (place.dsq >> 32 == DSQ_FIFO)
-		return scx_bpf_dsq_move(iter, p, place.dsq, 0);
-	if (place.dsq >> 32 == DSQ_BATCH)
-		note_batch_deadline(place.dsq, place.key);
-	scx_bpf_dsq_move_set_vtime(iter, place.key);
-	return scx_bpf_dsq_move_vtime(iter, p, place.dsq, 0);
+	enter_dsq(tctx, dsq);
+	scx_bpf_dsq_move_set_slice(iter, tctx->release_slice_ns);
+	if (dsq >> 32 == DSQ_FIFO)
+		return scx_bpf_dsq_move(iter, p, dsq, 0);
+	if (dsq >> 32 == DSQ_BATCH)
+		note_batch_deadline(dsq, tctx->release_key);
+	scx_bpf_dsq_move_set_vtime(iter, tctx->release_key);
+	return scx_bpf_dsq_move_vtime(iter, p, dsq, 0);
 }
 
 /* Lets go who may leave, or only those of one CPU; says when the next one may, 0 if nobody is left. */
@@ -177,8 +186,7 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 		struct task_ctx *tctx = task_ctx(p);
-		struct seat_place place;
-		u64 until_ns;
+		u64 until_ns, to_dsq;
 
 		if (!tctx || (only_pinned && !is_pinned(p)))
 			continue;
@@ -191,14 +199,14 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 		if (cpuc && !READ_ONCE(cpuc->online))
 			WRITE_ONCE(stranded_cpu, scx_bpf_task_cpu(p) + 1);
 		start_waiting(p, tctx, now);
-		place = place_of_released(p, tctx, page, word, now);
-		if (!move_from_park(BPF_FOR_EACH_ITER, p, tctx, place)) {
+		to_dsq = place_of_released(p, now);
+		if (!to_dsq || !move_from_park(BPF_FOR_EACH_ITER, p, tctx, to_dsq)) {
 			/* The kernel has just taken it out itself. */
 			leave_dsq(tctx);
 			forget_release(tctx);
-		} else if (is_cpu_dsq(place.dsq >> 32)) {
-			scx_bpf_test_and_clear_cpu_idle(place.dsq);
-			scx_bpf_kick_cpu(place.dsq, SCX_KICK_IDLE);
+		} else if (is_cpu_dsq(to_dsq >> 32)) {
+			scx_bpf_test_and_clear_cpu_idle(to_dsq);
+			scx_bpf_kick_cpu(to_dsq, SCX_KICK_IDLE);
 		} else {
 			kick_idle_for(p, word_bits(word), task_class(tctx));
 		}
@@ -208,7 +216,7 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 }
 
 /* All DSQs; says when the next task may leave, 0 if nobody is left. */
-static __always_inline u64 look_through_all(u64 now, bool only_pinned)
+VERIFIED_ONCE u64 look_through_all(u64 now, bool only_pinned)
 {
 	u64 next_ns = 0;
 	u32 index;

@@ -270,6 +270,7 @@ struct task_ctx {
 	u64 mean_burst_ns;
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 charged_until_ns; /* while it runs */
+	u64 release_slice_ns, release_key; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
