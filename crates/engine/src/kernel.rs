@@ -135,18 +135,18 @@ impl<'obj> Loaded<'obj> {
         let slots =
             Mapping::read_write(skel.maps.slots.as_fd(), NR_SLOTS as usize).context("cannot map the slot table")?;
         let pages = Rc::new(Pages { control, slots });
-        let loaded = Self { skel, pages, nr_cpus: topology.domain_of_cpu.len() as u32 };
-        loaded.write_domains(&topology)?;
+        let loaded = Self { skel, pages, nr_cpus: topology.llc_of_cpu.len() as u32 };
+        loaded.write_topology(&topology)?;
         loaded.write_limits(settings);
         Ok(loaded)
     }
 
-    fn write_domains(&self, topology: &Topology) -> Result<()> {
-        // The map holds `struct cpu_ctx`: three words, then the domain, whether it is known, and whether the core is slow.
+    fn write_topology(&self, topology: &Topology) -> Result<()> {
+        // The map holds `struct cpu_ctx`: three words, then the LLC, whether it is known, and whether the core is slow.
         const LLC_OFFSET: usize = 24;
         let mut value = vec![0; self.skel.maps.cpu_ctxs.value_size() as usize];
-        for (cpu, domain) in (0_u32..).zip(&topology.domain_of_cpu) {
-            let words = [domain.unwrap_or(0), domain.is_some().into(), topology.is_slow(cpu as usize).into()];
+        for (cpu, llc) in (0_u32..).zip(&topology.llc_of_cpu) {
+            let words = [llc.unwrap_or(0), llc.is_some().into(), topology.is_slow(cpu as usize).into()];
             for (to, word) in value[LLC_OFFSET..].chunks_exact_mut(4).zip(words) {
                 to.copy_from_slice(&word.to_ne_bytes());
             }
@@ -349,16 +349,16 @@ fn load_skeleton(mut open: OpenBpfSkel<'_>) -> Result<BpfSkel<'_>> {
 }
 
 fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
-    let nr_cpus = topology.domain_of_cpu.len() as u32;
+    let nr_cpus = topology.llc_of_cpu.len() as u32;
     open.maps.cpu_stats.set_max_entries(nr_cpus)?;
     open.maps.cpu_ctxs.set_max_entries(nr_cpus)?;
-    open.maps.llc_ctxs.set_max_entries(topology.nr_domains)?;
+    open.maps.llc_ctxs.set_max_entries(topology.nr_llcs)?;
     let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
     rodata.engine_pid = std::process::id();
     rodata.nr_cpu_slots = nr_cpus;
-    rodata.nr_llcs = topology.nr_domains;
+    rodata.nr_llcs = topology.nr_llcs;
     rodata.cores_differ = topology.cores_differ();
-    rodata.fast_llc = topology.fast_domain();
+    rodata.fast_llc = topology.fast_llc();
     Ok(())
 }
 
@@ -405,7 +405,7 @@ mod tests {
     /// topology.
     fn attempts(slow_cpus: &[usize], takes: impl Fn(&Topology) -> bool) -> (u32, Result<bool, LoadError>, bool) {
         let slow_cpus: BTreeSet<_> = slow_cpus.iter().copied().collect();
-        let mut topology = Topology { domain_of_cpu: vec![Some(0); 4], nr_domains: 1, slow_cpus };
+        let mut topology = Topology { llc_of_cpu: vec![Some(0); 4], nr_llcs: 1, slow_cpus };
         let mut room = room();
         let mut nr_attempts = 0;
         let result = retry_with_uniform_cores(&mut room, &mut topology, |_, topology| {

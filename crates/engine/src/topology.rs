@@ -1,4 +1,4 @@
-//! CPUs and their domains, as the kernel side needs them.
+//! CPUs and their LLCs (last-level caches), as the kernel side needs them.
 
 use anyhow::{Result, bail};
 use scherzo_host::{Root, Topology};
@@ -12,7 +12,7 @@ pub fn detect() -> Result<Topology> {
 }
 
 fn check(topology: Topology) -> Result<Topology> {
-    let nr_cpu_ids = topology.domain_of_cpu.len();
+    let nr_cpu_ids = topology.llc_of_cpu.len();
     if nr_cpu_ids > MAX_CPUS {
         bail!("{nr_cpu_ids} possible CPUs, at most {MAX_CPUS} are supported");
     }
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn machines_that_are_too_large_are_named() {
-        let with = |nr_cpu_ids| check(Topology { domain_of_cpu: vec![None; nr_cpu_ids], ..Topology::default() });
+        let with = |nr_cpu_ids| check(Topology { llc_of_cpu: vec![None; nr_cpu_ids], ..Topology::default() });
         assert!(with(MAX_CPUS).is_ok());
         assert!(with(MAX_CPUS + 1).unwrap_err().to_string().contains("1024"));
     }

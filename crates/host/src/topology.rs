@@ -18,12 +18,12 @@ const MAX_CACHES: u32 = 16;
 /// The CPUs of this machine, as far as they are there now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// Indexed by CPU id, one entry for each id that a CPU may ever have: a domain below [`Self::nr_domains`], or `None`
+    /// Indexed by CPU id, one entry for each id that a CPU may ever have: an LLC domain below [`Self::nr_llcs`], or `None`
     /// while the CPU is offline or absent, so that the kernel does not say where it belongs.
-    pub domain_of_cpu: Vec<Option<u32>>,
-    /// Groups of CPUs that share a last-level cache and a NUMA node, at least one; numbered in the order of their
+    pub llc_of_cpu: Vec<Option<u32>>,
+    /// LLC domains: groups of CPUs that share a last-level cache and a NUMA node, at least one; numbered in the order of their
     /// first CPUs.
-    pub nr_domains: u32,
+    pub nr_llcs: u32,
     /// CPUs on slow cores, where others are fast: never all of them. One that is offline or absent is not known to be slow.
     pub slow_cpus: BTreeSet<usize>,
 }
@@ -35,11 +35,11 @@ impl Topology {
         !self.slow_cpus.is_empty()
     }
 
-    /// The domain of the first CPU that is on a fast core.
+    /// The LLC domain of the first CPU that is on a fast core.
     #[must_use]
-    pub fn fast_domain(&self) -> u32 {
-        let mut fast = self.domain_of_cpu.iter().enumerate().filter(|(cpu, _)| !self.is_slow(*cpu));
-        fast.find_map(|(_, domain)| *domain).unwrap_or(0)
+    pub fn fast_llc(&self) -> u32 {
+        let mut fast = self.llc_of_cpu.iter().enumerate().filter(|(cpu, _)| !self.is_slow(*cpu));
+        fast.find_map(|(_, llc)| *llc).unwrap_or(0)
     }
 
     /// Whether a CPU is on a slow core.
@@ -56,14 +56,14 @@ pub fn topology(root: &Root) -> Result<Topology, Error> {
     let online = cpu_list(root, &format!("{CPUS}/online"))?;
     let nodes = node_of_cpu(root)?;
     let mut numbers = BTreeMap::new();
-    let mut domain_of_cpu = vec![None; nr_cpu_ids];
+    let mut llc_of_cpu = vec![None; nr_cpu_ids];
     for &cpu in online.iter().filter(|cpu| **cpu < nr_cpu_ids) {
         let node = nodes.get(&cpu).copied().unwrap_or(0);
         let next = numbers.len() as u32;
-        domain_of_cpu[cpu] = Some(*numbers.entry((node, last_level_cache(root, cpu)?)).or_insert(next));
+        llc_of_cpu[cpu] = Some(*numbers.entry((node, last_level_cache(root, cpu)?)).or_insert(next));
     }
     let slow_cpus = slow_cpus(root, &online);
-    Ok(Topology { domain_of_cpu, nr_domains: (numbers.len() as u32).max(1), slow_cpus })
+    Ok(Topology { llc_of_cpu, nr_llcs: (numbers.len() as u32).max(1), slow_cpus })
 }
 
 /// The NUMA node of each CPU. Kernels without NUMA have no nodes.
@@ -139,35 +139,35 @@ mod tests {
         topology(&root)
     }
 
-    fn domains(topology: &Topology) -> Vec<Option<u32>> {
-        topology.domain_of_cpu.clone()
+    fn llcs(topology: &Topology) -> Vec<Option<u32>> {
+        topology.llc_of_cpu.clone()
     }
 
     #[test]
     fn cpus_belong_with_those_that_share_their_cache() {
         let found = machine("0-7", "0-7", &[(0, "0-7")], &["0-1,4-5", "2-3,6-7"]).unwrap();
-        assert_eq!(found.nr_domains, 2);
-        assert_eq!(domains(&found), [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
+        assert_eq!(found.nr_llcs, 2);
+        assert_eq!(llcs(&found), [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
     }
 
     #[test]
     fn caches_that_span_nodes_are_divided() {
         let found = machine("0-3", "0-3", &[(0, "0-1"), (8, "2-3")], &["0-3"]).unwrap();
-        assert_eq!(domains(&found), [0, 0, 1, 1].map(Some));
+        assert_eq!(llcs(&found), [0, 0, 1, 1].map(Some));
     }
 
     #[test]
     fn nodes_stand_in_for_caches_that_nobody_tells_of() {
         let found = machine("0-3", "0-3", &[(0, "0,2"), (1, "1,3")], &[]).unwrap();
-        assert_eq!(domains(&found), [0, 1, 0, 1].map(Some));
-        assert_eq!(machine("0-1", "0-1", &[], &[]).unwrap().nr_domains, 1);
+        assert_eq!(llcs(&found), [0, 1, 0, 1].map(Some));
+        assert_eq!(machine("0-1", "0-1", &[], &[]).unwrap().nr_llcs, 1);
     }
 
     #[test]
-    fn offline_and_absent_cpus_have_no_domain_yet() {
+    fn offline_and_absent_cpus_have_no_llc_yet() {
         let found = machine("0-7", "0,2,5", &[(0, "0,2,5")], &["0,2", "5"]).unwrap();
-        assert_eq!(domains(&found), [Some(0), None, Some(0), None, None, Some(1), None, None]);
-        assert_eq!(found.nr_domains, 2);
+        assert_eq!(llcs(&found), [Some(0), None, Some(0), None, None, Some(1), None, None]);
+        assert_eq!(found.nr_llcs, 2);
     }
 
     #[test]
@@ -181,16 +181,16 @@ mod tests {
         let found = topology(&root).unwrap();
         assert!(found.cores_differ());
         assert_eq!([0, 1, 2, 3].map(|cpu| found.is_slow(cpu)), [true, false, false, false]);
-        assert_eq!(found.fast_domain(), 1);
+        assert_eq!(found.fast_llc(), 1);
         let alike = machine("1-3", "1-3", &[], &[]).unwrap();
         assert!(!alike.cores_differ());
-        assert_eq!(alike.fast_domain(), 0);
+        assert_eq!(alike.fast_llc(), 0);
     }
 
     #[test]
     fn possible_ids_may_have_holes() {
         let found = machine("0-1,6-7", "0-1,6-7", &[(0, "0-1,6-7")], &["0-1", "6-7"]).unwrap();
-        assert_eq!(domains(&found), [Some(0), Some(0), None, None, None, None, Some(1), Some(1)]);
+        assert_eq!(llcs(&found), [Some(0), Some(0), None, None, None, None, Some(1), Some(1)]);
     }
 
     #[test]
@@ -198,15 +198,15 @@ mod tests {
         let caches: Vec<_> = (0..128).map(|nr| format!("{}-{}", nr * 8, nr * 8 + 7)).collect();
         let caches: Vec<_> = caches.iter().map(String::as_str).collect();
         let found = machine("0-1023", "0-1023", &[(0, "0-511"), (1, "512-1023")], &caches).unwrap();
-        assert_eq!((found.domain_of_cpu.len(), found.nr_domains), (1024, 128));
-        assert!((0..1024).all(|cpu| found.domain_of_cpu[cpu] == Some(cpu as u32 / 8)));
+        assert_eq!((found.llc_of_cpu.len(), found.nr_llcs), (1024, 128));
+        assert!((0..1024).all(|cpu| found.llc_of_cpu[cpu] == Some(cpu as u32 / 8)));
     }
 
     #[test]
     fn this_machine_can_be_read() {
         let found = topology(&Root::default()).unwrap();
-        assert!(found.domain_of_cpu.iter().flatten().all(|domain| *domain < found.nr_domains));
-        assert!(found.domain_of_cpu.iter().any(Option::is_some));
+        assert!(found.llc_of_cpu.iter().flatten().all(|llc| *llc < found.nr_llcs));
+        assert!(found.llc_of_cpu.iter().any(Option::is_some));
     }
 
     #[test]

@@ -96,7 +96,7 @@ struct scherzo_queued_task {
 	u32 nr_running; /* tasks on a CPU now */
 	u32 nr_waiting; /* tasks in queues or in flight now */
 	u32 waker_pid; /* 0 when not a wake-up */
-	u32 llc; /* domain of `cpu` */
+	u32 llc; /* of `cpu` */
 	u64 cgroup_id;
 };
 

@@ -104,7 +104,7 @@ pub struct QueuedTaskRecord {
     pub nr_waiting: u32,
     /// Who woke it; 0 when this is not a wake-up.
     pub waker_pid: u32,
-    /// Domain of `cpu`.
+    /// LLC domain of `cpu`.
     pub llc: u32,
     /// Control group id, 0 where unknown.
     pub cgroup_id: u64,

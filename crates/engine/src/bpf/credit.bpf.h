@@ -4,7 +4,7 @@
  * (policy.h).
  *
  * Who writes what: a task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one
- * CPU at a time). A domain's virtual clock, weights and lead are shared: the weights and the lead by atomics, the clock by a
+ * CPU at a time). An LLC's virtual clock, weights and lead are shared: the weights and the lead by atomics, the clock by a
  * compare-and-swap that only ever moves it forward. A race between two of these costs a slice's worth of order at most.
  */
 #ifndef SCHERZO_CREDIT_BPF_H
@@ -20,7 +20,7 @@
 #define SCHED_IDLE 5
 #endif
 
-/* task_ctx.counted: set, prompt, domain, weight. */
+/* task_ctx.counted: set, prompt, LLC, weight. */
 #define COUNTED_SET (1ULL << 63)
 #define COUNTED_PROMPT (1ULL << 62)
 #define COUNTED_LLC_SHIFT 32
@@ -53,15 +53,15 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 
 VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 {
-	struct llc_ctx *domain = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
+	struct llc_ctx *llcx = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
 	s64 weight = (s64)(u32)counted * sign;
 
-	if (!domain || !(counted & COUNTED_SET))
+	if (!llcx || !(counted & COUNTED_SET))
 		return 0;
 	if (counted & COUNTED_PROMPT)
-		__sync_fetch_and_add(&domain->prompt_weight, weight);
+		__sync_fetch_and_add(&llcx->prompt_weight, weight);
 	else
-		__sync_fetch_and_add(&domain->fair_weight, weight);
+		__sync_fetch_and_add(&llcx->fair_weight, weight);
 	return 0;
 }
 
@@ -91,21 +91,21 @@ static __always_inline void uncount_weight(struct task_ctx *tctx)
 	add_weight(before, -1);
 }
 
-/* The domain's virtual clock follows who is picked. */
-static __always_inline void advance_clock(struct llc_ctx *domain, u64 vruntime)
+/* The LLC's virtual clock follows who is picked. */
+static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime)
 {
-	u64 clock = READ_ONCE(domain->clock);
+	u64 clock = READ_ONCE(llcx->clock);
 
 	if (signed_delta(vruntime, clock) > 0)
-		__sync_val_compare_and_swap(&domain->clock, clock, vruntime);
+		__sync_val_compare_and_swap(&llcx->clock, clock, vruntime);
 }
 
-static __always_inline u64 cpus_per_domain(const struct scherzo_control *page)
+static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
 {
 	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
 }
 
-/* Gives the task its place in the virtual time of the domain where it is now. */
+/* Gives the task its place in the virtual time of the LLC where it is now. */
 static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, const struct scherzo_control *page)
 {
 	const struct llc_ctx *from = llc_ctx(tctx->llc), *to = llc_ctx(llc);
@@ -116,7 +116,7 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 		return;
 	slice_ns = default_slice_ns(page);
 	fair_weight = READ_ONCE(to->fair_weight);
-	max_lag = policy_max_lag(fair_weight > 0 ? fair_weight : 0, cpus_per_domain(page), slice_ns);
+	max_lag = policy_max_lag(fair_weight > 0 ? fair_weight : 0, cpus_per_llc(page), slice_ns);
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc)
 		tctx->vruntime += clock - READ_ONCE(from->clock);
@@ -165,27 +165,27 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = false;
 }
 
-/* How far the prompt of a domain may be ahead. */
+/* How far the prompt of an LLC may be ahead. */
 static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
 {
-	return cpus_per_domain(page) * POLICY_LEAD_MAX_NS;
+	return cpus_per_llc(page) * POLICY_LEAD_MAX_NS;
 }
 
 /* A piece of running time counts for or against its kind. */
 VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 {
 	const struct scherzo_control *page = control_page();
-	struct llc_ctx *domain = llc_ctx(llc);
+	struct llc_ctx *llcx = llc_ctx(llc);
 	s64 prompt_weight, fair_weight, lead_ns, max_ns;
 
-	if (!page || !domain)
+	if (!page || !llcx)
 		return 0;
-	prompt_weight = READ_ONCE(domain->prompt_weight);
-	fair_weight = READ_ONCE(domain->fair_weight);
+	prompt_weight = READ_ONCE(llcx->prompt_weight);
+	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {
 		/* Nobody else wants the CPU: nothing is owed. */
-		if (READ_ONCE(domain->lead_ns))
-			WRITE_ONCE(domain->lead_ns, 0);
+		if (READ_ONCE(llcx->lead_ns))
+			WRITE_ONCE(llcx->lead_ns, 0);
 		return 0;
 	}
 	if (!prompt && !prompt_weight)
@@ -193,11 +193,11 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 	else
 		lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
 	max_ns = max_lead_ns(page);
-	lead_ns += __sync_fetch_and_add(&domain->lead_ns, lead_ns);
+	lead_ns += __sync_fetch_and_add(&llcx->lead_ns, lead_ns);
 	if (lead_ns > 3 * max_ns)
-		WRITE_ONCE(domain->lead_ns, 3 * max_ns);
+		WRITE_ONCE(llcx->lead_ns, 3 * max_ns);
 	else if (lead_ns < -max_ns)
-		WRITE_ONCE(domain->lead_ns, -max_ns);
+		WRITE_ONCE(llcx->lead_ns, -max_ns);
 	return 0;
 }
 
@@ -205,18 +205,18 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 static __always_inline bool is_fair_owed(u32 llc)
 {
 	const struct scherzo_control *page = control_page();
-	struct llc_ctx *domain = llc_ctx(llc);
+	struct llc_ctx *llcx = llc_ctx(llc);
 
-	return page && domain && READ_ONCE(domain->lead_ns) > max_lead_ns(page);
+	return page && llcx && READ_ONCE(llcx->lead_ns) > max_lead_ns(page);
 }
 
 /* They have had twice as much. */
 static __always_inline bool is_fair_long_owed(u32 llc)
 {
 	const struct scherzo_control *page = control_page();
-	struct llc_ctx *domain = llc_ctx(llc);
+	struct llc_ctx *llcx = llc_ctx(llc);
 
-	return page && domain && READ_ONCE(domain->lead_ns) > 2 * max_lead_ns(page);
+	return page && llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns(page);
 }
 
 /*
@@ -241,11 +241,11 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	}
 }
 
-/* The task begins to run, perhaps without having been in a queue, and perhaps in another domain than it waited in. */
+/* The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. */
 static __always_inline void begin_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc,
 					    const struct scherzo_control *page, u64 now)
 {
-	struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	struct llc_ctx *llcx = llc_ctx(cpuc->llc);
 
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
@@ -253,8 +253,8 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 	tctx->slept = false;
 	tctx->charged_until_ns = now;
 	count_weight(tctx, cpuc->llc);
-	if (domain && !tctx->prompt)
-		advance_clock(domain, tctx->vruntime);
+	if (llcx && !tctx->prompt)
+		advance_clock(llcx, tctx->vruntime);
 }
 
 /* It stops; if it is not runnable, it sleeps. */

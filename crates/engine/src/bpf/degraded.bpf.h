@@ -3,7 +3,7 @@
  * degraded.bpf.h: user space does not answer, and BPF schedules alone.
  *
  * When the oldest entry gets older than the limit (the watchdog timer looks while there are entries), BPF degrades: new work
- * goes to queues ordered by arrival, and dispatches sweep the entries into the same queues. User space is trusted again
+ * goes to DSQs ordered by arrival, and dispatches sweep the entries into the same DSQs. User space is trusted again
  * when it has answered the notice and a hold time has passed, which doubles while it keeps failing.
  */
 #ifndef SCHERZO_DEGRADED_BPF_H

@@ -11,12 +11,12 @@
 #include "offline.bpf.h"
 #include "seat.bpf.h"
 
-/* After a change of order the queues of the old one drain first for so long, then both take turns. */
+/* After a change of order the DSQs of the old one drain first for so long, then both take turns. */
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
 
 /*
  * The batch task that is due has waited longer than the bound. Keys say when a task would have arrived had it deserved
- * neither favour nor delay, so the head's key is its age, give or take half the bound.
+ * neither favour nor delay, so the head's deadline is its age, give or take half the bound.
  */
 VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 {
@@ -38,7 +38,7 @@ VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 	return signed_delta(now, deadline_ns) > limit_ns;
 }
 
-/* Somebody should have a CPU of this domain before whoever is to get it without anybody looking at the queues. */
+/* Somebody should have a CPU of this LLC before whoever is to get it without anybody looking at the DSQs. */
 static __always_inline bool others_are_due(u32 llc, u64 now)
 {
 	return READ_ONCE(engine_waits) || nr_queued(DSQ_FIFO, llc) ||
@@ -65,7 +65,7 @@ VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 	return how & PICK_BATCH && take_from(DSQ_BATCH, llc);
 }
 
-/* From one domain's queues: those of the order that is being left first, then in turns once their time is over. */
+/* From one LLC's DSQs: those of the order that is being left first, then in turns once their time is over. */
 VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
 {
 	bool fifo_first = !(how & PICK_FIFO);
@@ -83,7 +83,7 @@ VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Work that may run here only, against work that may run anywhere: the earlier key goes first, and arrival-ordered work
+ * Work that may run here only, against work that may run anywhere: the earlier deadline goes first, and arrival-ordered work
  * takes turns with it, so that neither starves.
  */
 static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
@@ -100,7 +100,7 @@ static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 	return !head_vtime(DSQ_ID(DSQ_BATCH, llc), &shared) || !time_before(shared, own);
 }
 
-/* Another domain's work, nearest number first. */
+/* Another LLC's work, nearest number first. */
 VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 {
 	u32 step;
@@ -196,7 +196,7 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 /* CPUs that one without work looks at for tasks that were preempted there. */
 #define NR_PREEMPTED_SAMPLES 16
 
-/* User space holds work that was preempted on other CPUs of the domain: rather than sleep until it answers, this one takes it. */
+/* User space holds work that was preempted on other CPUs of the LLC: rather than sleep until it answers, this one takes it. */
 VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 {
 	u32 step, nr = nr_cpu_slots < NR_PREEMPTED_SAMPLES ? nr_cpu_slots : NR_PREEMPTED_SAMPLES;
@@ -217,17 +217,17 @@ VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 }
 
 /*
- * Nothing waits that this CPU could take: the usual case when the last task of a quiet machine goes to sleep. With several domains
+ * Nothing waits that this CPU could take: the usual case when the last task of a quiet machine goes to sleep. With several LLCs
  * the others would have to be asked as well.
  */
 static __always_inline bool nothing_waits(const struct cpu_ctx *cpuc)
 {
-	const struct llc_ctx *domain = llc_ctx(cpuc->llc);
+	const struct llc_ctx *llcx = llc_ctx(cpuc->llc);
 
-	return nr_llcs == 1 && domain && !READ_ONCE(engine_waits) && READ_ONCE(nr_in_flight) <= 0 &&
-	       READ_ONCE(domain->nr_prompt) <= 0 && READ_ONCE(domain->nr_fair) <= 0 &&
-	       READ_ONCE(domain->nr_interactive) <= 0 && READ_ONCE(domain->nr_batch) <= 0 &&
-	       READ_ONCE(domain->nr_fifo) <= 0 && READ_ONCE(cpuc->nr_own) <= 0 && READ_ONCE(cpuc->nr_own_prompt) <= 0 &&
+	return nr_llcs == 1 && llcx && !READ_ONCE(engine_waits) && READ_ONCE(nr_in_flight) <= 0 &&
+	       READ_ONCE(llcx->nr_prompt) <= 0 && READ_ONCE(llcx->nr_fair) <= 0 &&
+	       READ_ONCE(llcx->nr_interactive) <= 0 && READ_ONCE(llcx->nr_batch) <= 0 &&
+	       READ_ONCE(llcx->nr_fifo) <= 0 && READ_ONCE(cpuc->nr_own) <= 0 && READ_ONCE(cpuc->nr_own_prompt) <= 0 &&
 	       READ_ONCE(cpuc->nr_own_fair) <= 0;
 }
 
@@ -253,7 +253,7 @@ static __always_inline void note_order_change(struct scherzo_control *page, stru
 {
 	if (READ_ONCE(order_seen) != order) {
 		WRITE_ONCE(order_seen, order);
-		/* An order that keeps changing must not keep the other's queues draining for ever. */
+		/* An order that keeps changing must not keep the other's DSQs draining for ever. */
 		if (time_delta(now, READ_ONCE(order_changed_ns)) > (s64)(2 * DRAIN_FIRST_NS))
 			WRITE_ONCE(order_changed_ns, now);
 	}

@@ -62,7 +62,7 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 	}
 }
 
-/* To one CPU only. An offline one gets no dispatch, so its queue would strand the task: it stays with its own. */
+/* To one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
 static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);

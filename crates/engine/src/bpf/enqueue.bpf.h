@@ -9,7 +9,7 @@
 #include "park.bpf.h"
 #include "watchdog.bpf.h"
 
-/* The task was moved while it waited: what a higher class held of its old CPU says nothing about the new one. */
+/* The task was moved while it waited: the time of a higher class on its old CPU says nothing about the new one. */
 static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *tctx)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -76,7 +76,7 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Where a task goes that no CPU was taken for: into a queue of ours or to user space. */
+/* Where a task goes that no CPU was taken for: into a DSQ of ours or to user space. */
 static __always_inline void enqueue_contended(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
 				     struct control_word word, u64 enq_flags)
 {

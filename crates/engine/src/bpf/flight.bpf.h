@@ -2,7 +2,7 @@
 /*
  * flight.bpf.h: tasks that user space holds.
  *
- * Problem. A task that was handed to user space sits in no queue of the kernel's: if its decision never comes, nobody
+ * Problem. A task that was handed to user space sits in no DSQ of the kernel's: if its decision never comes, nobody
  * else would ever run it.
  *
  * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before

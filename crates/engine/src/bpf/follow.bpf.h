@@ -15,20 +15,20 @@
 
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
-/* How much later than the first in the queue the task it wakes may be due and still go first. */
+/* How much later than the first in the DSQ the task it wakes may be due and still go first. */
 #define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
 
-/* The first in a queue was due a good while before a task with this key. */
-static __always_inline bool was_due_before(u64 dsq, u64 deadline_ns)
+/* The first in a DSQ was due a good while before a task with this deadline. */
+static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
 {
 	u64 head_ns = 0;
 
-	return head_vtime(dsq, &head_ns) && signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
+	return head_vtime(dsq_id, &head_ns) && signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
 }
 
 /*
- * Somebody should have this CPU before the task, which is to get it without anybody looking at the queues. Who is due a
- * moment before does not count: otherwise a single task in the queue would send all message passing through the queue, each
+ * Somebody should have this CPU before the task, which is to get it without anybody looking at the DSQs. Who is due a
+ * moment before does not count: otherwise a single task in the DSQ would send all message passing through the DSQ, each
  * task waiting for the next.
  */
 VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
@@ -75,7 +75,7 @@ static __always_inline bool is_done(struct task_struct *waker, u64 brief_ns)
 
 /*
  * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
- * a queue. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
+ * a DSQ. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
  */
 VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 {
@@ -103,7 +103,7 @@ static __always_inline bool follows_brief_waker(struct task_struct *p, struct co
  * Who has the CPU where the task was is gone again in microseconds, sooner than another one could be interrupted and switch;
  * batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's guess. Nobody
  * does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking at a
- * queue. Nor while a higher class has the CPU, of which nothing is known.
+ * DSQ. Nor while a higher class has the CPU, of which nothing is known.
  */
 static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
 {

@@ -3,7 +3,7 @@
  * groups.bpf.h: shares of control groups.
  *
  * Problem. cpu.weight divides CPU time among siblings of a tree: groups, and tasks that are directly in a group beside its child
- * groups. One virtual runtime per domain knows only tasks.
+ * groups. One virtual runtime per LLC knows only tasks.
  *
  * Approach. The tree is flattened, as scx_flatcg does it: a task is worth its own weight, times what its group is worth, divided
  * by all that is active in the group, and so on up to the root. What is active is counted at each level as tasks become runnable

@@ -13,7 +13,7 @@
 #include "watchdog.bpf.h"
 
 /*
- * The kernel does not say which cache a CPU has while it is offline or absent. One that comes later joins the domain of
+ * The kernel does not say which cache a CPU has while it is offline or absent. One that comes later joins the LLC of
  * the nearest lower CPU of its NUMA node, or of the nearest higher one, and is taken for as fast: neighbours mostly share,
  * and the next load knows.
  */

@@ -7,7 +7,7 @@
  *
  * Approach. Each limited group has a balance (bandwidth.h). Running is charged to the task's group and to every limited group above
  * it; a task may run while all of them have something left. It is looked at where a task is enqueued (scherzo_enqueue()) and
- * where it would get a CPU without that (scherzo_select_cpu(), keep_running()). Whoever slips through, because it was in a queue or
+ * where it would get a CPU without that (scherzo_select_cpu(), keep_running()). Whoever slips through, because it was in a DSQ or
  * with user space when its group ran out, is sent back by ops.running. So no mode and no policy has to know about limits.
  *   - What has to wait is parked (park.bpf.h).
  *   - A run ends when the balance does: by a timer of the CPU, as ticks are up to 10 ms apart. What is used beyond that is a debt.

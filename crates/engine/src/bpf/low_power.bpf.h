@@ -85,7 +85,7 @@ static __always_inline bool stays_packed(struct task_struct *p, struct control_w
 	       low_power_cpu(p, LOW_POWER_QUEUE) >= 0;
 }
 
-/* The domain whose queue a task enters: its own, but in low-power one that has a CPU awake for it. */
+/* The LLC whose DSQ a task enters: its own, but in low-power one that has a CPU awake for it. */
 static __always_inline u32 target_llc(struct task_struct *p, struct control_word word, u32 klass)
 {
 	s32 awake;

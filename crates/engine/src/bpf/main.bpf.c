@@ -3,16 +3,16 @@
  * Scherzo's kernel side: the callbacks of the scheduler.
  *
  * Problem. A desktop stays responsive if a task that was asleep runs at once when it is woken, whatever else is busy.
- * Judging tasks is policy, best written and tested in user space; acting on a wake-up must take microseconds, and must
+ * Classifying tasks is policy, best written and tested in user space; acting on a wake-up must take microseconds, and must
  * work when user space does not.
  *
- * Approach. BPF acts, user space judges.
+ * Approach. BPF acts, user space classifies.
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
  *   - A task known to be interactive follows who wakes it (follow.bpf.h), or takes a CPU from batch work here, at once, on
  *     the class and deadline that user space has published for it (preempt.bpf.h).
- *   - If there is no such CPU either, it enters an ordered queue as user space classified it a moment ago (place.bpf.h).
+ *   - If there is no such CPU either, it enters an ordered DSQ as user space classified it a moment ago (place.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring (flight.bpf.h); the decision comes back
- *     through another ring with a deadline and a slice, and enters an ordered queue (dispatched.bpf.h).
+ *     through another ring with a deadline and a slice, and enters an ordered DSQ (dispatched.bpf.h).
  *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
  *   - If user space does not answer, BPF schedules alone in arrival order until it does (degraded.bpf.h), and a timer
  *     looks after what waits (watchdog.bpf.h).

@@ -10,16 +10,16 @@
 /* An offline CPU that a task still waits for or belongs to, plus one; a dispatch moves it. */
 static u32 stranded_cpu;
 
-/* Moves those tasks of a queue that belong to an offline CPU to its local queue: the kernel takes it from there. */
-VERIFIED_ONCE int push_off(u64 dsq, s32 cpu)
+/* Moves those tasks of a DSQ that belong to an offline CPU to its local DSQ: the kernel takes it from there. */
+VERIFIED_ONCE int push_off(u64 dsq_id, s32 cpu)
 {
 	struct task_struct *p;
 	bool moved = false;
 
-	if (scx_bpf_dsq_nr_queued(dsq) <= 0)
+	if (scx_bpf_dsq_nr_queued(dsq_id) <= 0)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		struct task_ctx *tctx = task_ctx(p);
 		u64 local = SCX_DSQ_LOCAL_ON | cpu;
 
@@ -37,7 +37,7 @@ VERIFIED_ONCE int push_off(u64 dsq, s32 cpu)
 	return 0;
 }
 
-/* What was to run on the CPU only, but belongs to another one, goes where any CPU of the domain finds it. */
+/* What was to run on the CPU only, but belongs to another one, goes where any CPU of the LLC finds it. */
 VERIFIED_ONCE int open_own_dsq(s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);

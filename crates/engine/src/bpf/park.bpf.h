@@ -130,14 +130,14 @@ VERIFIED_ONCE u64 parked_until_ns(struct task_struct *p __arg_trusted, u64 now)
 }
 
 /*
- * The DSQ where the task waits once it is let go, 0 if there is none; slice and key are left in its context. A function of its own, as
+ * The DSQ where the task waits once it is let go, 0 if there is none; slice and dsq_vtime are left in its context. A function of its own, as
  * the verifier would follow each of its paths through the loop of its caller.
  */
 VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now)
 {
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
-	struct seat_place place = { .key = now };
+	struct seat_place place = { .dsq_vtime = now };
 	struct control_word word;
 	u32 klass, kind;
 
@@ -150,31 +150,32 @@ VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now
 	if (word.kernel_seat && !is_degraded())
 		place = place_by_policy(p, tctx, page, word);
 	else if (is_pinned(p))
-		place.dsq = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));
+		place.dsq_id = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));
 	else
-		place.dsq = DSQ_ID(effective_order(word) == SCHERZO_ORDER_FIFO ? DSQ_FIFO : kind, target_llc(p, word, klass));
+		place.dsq_id = DSQ_ID(effective_order(word) == SCHERZO_ORDER_FIFO ? DSQ_FIFO : kind, target_llc(p, word, klass));
 	tctx->release_slice_ns = tctx->overruns ? BANDWIDTH_RUN_MIN_NS : place.slice_ns;
-	tctx->release_key = place.key;
-	return place.dsq;
+	tctx->release_vtime = place.dsq_vtime;
+	return place.dsq_id;
 }
 
-static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct task_struct *p, struct task_ctx *tctx, u64 dsq)
+static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct task_struct *p, struct task_ctx *tctx,
+					   u64 dsq_id)
 {
-	enter_dsq(tctx, dsq);
+	enter_dsq(tctx, dsq_id);
 	scx_bpf_dsq_move_set_slice(iter, tctx->release_slice_ns);
-	if (dsq >> 32 == DSQ_FIFO)
-		return scx_bpf_dsq_move(iter, p, dsq, 0);
-	if (dsq >> 32 == DSQ_BATCH)
-		note_batch_deadline(dsq, tctx->release_key);
-	scx_bpf_dsq_move_set_vtime(iter, tctx->release_key);
-	return scx_bpf_dsq_move_vtime(iter, p, dsq, 0);
+	if (dsq_id >> 32 == DSQ_FIFO)
+		return scx_bpf_dsq_move(iter, p, dsq_id, 0);
+	if (dsq_id >> 32 == DSQ_BATCH)
+		note_batch_deadline(dsq_id, tctx->release_vtime);
+	scx_bpf_dsq_move_set_vtime(iter, tctx->release_vtime);
+	return scx_bpf_dsq_move_vtime(iter, p, dsq_id, 0);
 }
 
 /* Lets go who may leave, or only those of one CPU; says when the next one may, 0 if nobody is left. */
 VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 {
 	const struct scherzo_control *page = control_page();
-	u64 next_ns = now + PARK_PERIOD_NS, dsq = DSQ_ID(DSQ_PARK, index);
+	u64 next_ns = now + PARK_PERIOD_NS, dsq_id = DSQ_ID(DSQ_PARK, index);
 	struct control_word word;
 	struct task_struct *p;
 
@@ -183,7 +184,7 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 	word = control_word(page);
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 		struct task_ctx *tctx = task_ctx(p);
 		u64 until_ns, to_dsq;
@@ -212,7 +213,7 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 		}
 	}
 	bpf_rcu_read_unlock();
-	return scx_bpf_dsq_nr_queued(dsq) > 0 ? next_ns : 0;
+	return scx_bpf_dsq_nr_queued(dsq_id) > 0 ? next_ns : 0;
 }
 
 /* All DSQs; says when the next task may leave, 0 if nobody is left. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * place.bpf.h: the queue that a task waits in when no CPU was to be had at once, and who is woken for it.
+ * place.bpf.h: the DSQ that a task waits in when no CPU was to be had at once, and who is woken for it.
  */
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H
@@ -8,10 +8,10 @@
 #include "dsq.bpf.h"
 #include "low_power.bpf.h"
 
-/* How far from now a key may lie. */
+/* How far from now a deadline may lie. */
 #define DEADLINE_REACH_NS (10000 * NSEC_PER_MSEC)
 
-/* Wakes a CPU for a task that was just queued for its domain; false if none sleeps that may take it. */
+/* Wakes a CPU for a task that was just queued for its LLC; false if none sleeps that may take it. */
 VERIFIED_ONCE int kick_idle_for(struct task_struct *p __arg_trusted, u64 bits, u32 klass)
 {
 	struct control_word word = word_of(bits);
@@ -49,7 +49,7 @@ VERIFIED_ONCE int kick_all(u64 flags)
 }
 
 /*
- * Puts a task into the queue of its order and class: of its CPU if it may run on no other, else of its domain. A CPU that the
+ * Puts a task into the DSQ of its order and class: of its CPU if it may run on no other, else of its LLC. A CPU that the
  * task is pinned to is woken; for the others the caller does that.
  */
 static __always_inline void queue_in_order(struct task_struct *p, struct task_ctx *tctx, struct control_word word,
@@ -68,7 +68,7 @@ static __always_inline void queue_in_order(struct task_struct *p, struct task_ct
 
 /*
  * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
- * slot, no room or no answer. In deadline order the key is the arrival. The caller arms the watchdog timer.
+ * slot, no room or no answer. In deadline order the deadline is the arrival. The caller arms the watchdog timer.
  */
 VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
@@ -109,8 +109,8 @@ static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, stru
 #define CLASSIFICATION_LASTS_NS (250 * NSEC_PER_MSEC)
 
 /*
- * The key of an interactive task that was woken now, as user space classified it a moment ago: the same distance from its
- * arrival to its key. False if there is no such classification.
+ * The deadline of an interactive task that was woken now, as user space classified it a moment ago: the same distance from its
+ * arrival to its deadline. False if there is no such classification.
  */
 VERIFIED_ONCE int classified_deadline(const struct scherzo_slot *slot, u64 now, u64 *deadline_ns)
 {
@@ -128,7 +128,7 @@ VERIFIED_ONCE int classified_deadline(const struct scherzo_slot *slot, u64 now, 
 	return true;
 }
 
-/* Queues an interactive task that was woken by that key. False if it has none. */
+/* Queues an interactive task that was woken by that deadline. False if it has none. */
 VERIFIED_ONCE int queue_as_classified(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -157,7 +157,7 @@ static __always_inline u64 slice_left_ns(const struct task_struct *p, const stru
 }
 
 /*
- * A task that had started its slice lost its CPU to a higher class or to the engine. It keeps its place (its key) and the
+ * A task that had started its slice lost its CPU to a higher class or to the engine. It keeps its place (its deadline) and the
  * rest of its slice, without asking user space again, and any CPU may have it meanwhile.
  */
 VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)

@@ -39,7 +39,7 @@ static __always_inline bool is_better_victim(const struct cpu_ctx *cpuc, u64 vic
 }
 
 /*
- * The CPU of the task's domain with the latest deadline among a sample of those that run batch work, a fast core's before a
+ * The CPU of the task's LLC with the latest deadline among a sample of those that run batch work, a fast core's before a
  * slow one's; -1 if none.
  */
 VERIFIED_ONCE s32 pick_victim(struct task_struct *p __arg_trusted, u32 llc)
@@ -82,7 +82,7 @@ VERIFIED_ONCE s32 pick_victim(struct task_struct *p __arg_trusted, u32 llc)
 	return best;
 }
 
-/* Preempts a CPU of a domain. Two tries, as others may do so at the same time. Returns -1 if nothing may be taken. */
+/* Preempts a CPU of an LLC. Two tries, as others may do so at the same time. Returns -1 if nothing may be taken. */
 VERIFIED_ONCE s32 preempt_in_llc(struct task_struct *p __arg_trusted, u32 llc)
 {
 	int attempt;
@@ -190,7 +190,7 @@ static __always_inline void withdraw_cpu(struct cpu_ctx *cpuc, s32 cpu)
 		__sync_fetch_and_and(&llcx->preemptible[word], ~(1ULL << (cpu & 63)));
 }
 
-/* The key that user space last gave the task, or now if it never did. */
+/* The deadline that user space last gave the task, or now if it never did. */
 static __always_inline u64 published_deadline_ns(const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_slot *slot;

@@ -2,7 +2,7 @@
 /*
  * seat.bpf.h: the kernel seat: BPF itself follows the policy (policy.h), where a task is enqueued.
  *
- * A task enters one of two DSQs of its domain: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
+ * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
  * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
  *
  * In fifo nobody goes first: all are queued by virtual runtime, where whoever wakes starts at the clock. Among tasks of equal
@@ -33,7 +33,7 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 }
 
 /*
- * Whether the task must wait in the queue although it could take a CPU: another one is due before it, or the prompt of its domain
+ * Whether the task must wait in the DSQ although it could take a CPU: another one is due before it, or the prompt of its LLC
  * owe the others. One that runs briefly is hardly the reason for that, and is let through until they owe twice as much.
  */
 static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
@@ -46,7 +46,7 @@ static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 ll
 /* CPUs looked at for a prompt task that has run for long. */
 #define NR_LONGER_SAMPLES 16
 
-/* Where every CPU runs a prompt task, one of the domain that has been at it for longer than this one was the last time gives way. */
+/* Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives way. */
 VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
@@ -71,10 +71,10 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 
 static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, const struct task_ctx *tctx, u32 llc)
 {
-	u64 nr_cpus = cpus_per_domain(page);
-	const struct llc_ctx *domain = llc_ctx(llc);
+	u64 nr_cpus = cpus_per_llc(page);
+	const struct llc_ctx *llcx = llc_ctx(llc);
 	u64 slice_ns = default_slice_ns(page);
-	s32 nr_waiting = domain ? READ_ONCE(domain->nr_fair) : 0;
+	s32 nr_waiting = llcx ? READ_ONCE(llcx->nr_fair) : 0;
 
 	if (tctx->prompt)
 		slice_ns = tctx->credit_ns < SLICE_MAX_NS ? tctx->credit_ns : SLICE_MAX_NS;
@@ -90,10 +90,10 @@ static __always_inline bool needs_sleeping_cpu(struct task_struct *p, struct con
 	       low_power_cpu(p, LOW_POWER_QUEUE) < 0;
 }
 
-/* Where a task waits, with which key, and for how long it then runs. */
+/* Where a task waits, with which dsq_vtime, and for how long it then runs. */
 struct seat_place {
-	u64 dsq;
-	u64 key;
+	u64 dsq_id;
+	u64 dsq_vtime;
 	u64 slice_ns;
 };
 
@@ -110,11 +110,11 @@ static __always_inline struct seat_place place_by_policy(struct task_struct *p, 
 	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
 	place.slice_ns = seat_slice_ns(page, tctx, llc);
-	place.key = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
+	place.dsq_vtime = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
 	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu)))
-		place.dsq = DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu);
+		place.dsq_id = DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu);
 	else
-		place.dsq = DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc);
+		place.dsq_id = DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc);
 	return place;
 }
 
@@ -131,15 +131,15 @@ VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 	}
 	place = place_by_policy(p, tctx, page, word_of(bits));
 	count(SCHERZO_CNT_KERNEL);
-	insert(p, tctx, place.dsq, place.slice_ns, place.key, enq_flags);
-	if (is_cpu_dsq(place.dsq >> 32))
-		scx_bpf_kick_cpu(place.dsq, SCX_KICK_IDLE);
+	insert(p, tctx, place.dsq_id, place.slice_ns, place.dsq_vtime, enq_flags);
+	if (is_cpu_dsq(place.dsq_id >> 32))
+		scx_bpf_kick_cpu(place.dsq_id, SCX_KICK_IDLE);
 	else
 		kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
 	return 0;
 }
 
-/* The earlier of the CPU's own and the domain's head goes first; keys of one kind are comparable. */
+/* The earlier of the CPU's own and the LLC's head goes first; those of one kind are comparable. */
 static __always_inline bool take_earlier(enum dsq_kind own_kind, s32 cpu, enum dsq_kind shared_kind, u32 llc)
 {
 	u64 own = 0, shared = 0;
@@ -163,12 +163,12 @@ static __always_inline bool has_user_seat_work(u32 llc, s32 cpu)
 	       nr_queued(DSQ_CPU, cpu);
 }
 
-/* The queue has a task that is due before this key. */
-static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 key)
+/* The DSQ has a task that is due before this dsq_vtime. */
+static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq_vtime)
 {
 	u64 head = 0;
 
-	return head_vtime(DSQ_ID(kind, index), &head) && signed_delta(head, key) < 0;
+	return head_vtime(DSQ_ID(kind, index), &head) && signed_delta(head, dsq_vtime) < 0;
 }
 
 /*
@@ -179,41 +179,41 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 {
 	struct task_ctx *tctx = task_ctx(prev);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	struct llc_ctx *domain;
+	struct llc_ctx *llcx;
 	u32 llc;
 
 	if (!tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
 		return false;
 	llc = cpuc->llc;
-	domain = llc_ctx(llc);
+	llcx = llc_ctx(llc);
 	charge(prev, tctx, cpuc, scx_bpf_now());
 	weigh(prev, tctx, scx_bpf_now());
-	if (!domain || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
+	if (!llcx || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
 		return false;
 	if (tctx->prompt)
 		return !is_fair_owed(llc);
 	if (is_due_before(DSQ_FAIR, llc, tctx->vruntime) || is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime))
 		return false;
-	advance_clock(domain, tctx->vruntime);
+	advance_clock(llcx, tctx->vruntime);
 	return true;
 }
 
-/* A look at the other domains for every so many picks. */
+/* A look at the other LLCs for every so many picks. */
 #define PICKS_PER_BALANCE 8
 /*
- * How much more a domain must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of those
+ * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of those
  * that wait there and those that its CPUs run.
  */
-static __always_inline s64 balance_min_weight(const struct llc_ctx *domain, u64 nr_cpus)
+static __always_inline s64 balance_min_weight(const struct llc_ctx *llcx, u64 nr_cpus)
 {
-	s32 nr_waiting = READ_ONCE(domain->nr_fair);
+	s32 nr_waiting = READ_ONCE(llcx->nr_fair);
 
-	return 2 * READ_ONCE(domain->fair_weight) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
+	return 2 * READ_ONCE(llcx->fair_weight) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
 }
 
 /*
- * Takes a task from the domain where most weight waits, if that is clearly more than here: a task that computes stays in the
- * domain that it woke up in, and nothing else would make domains alike.
+ * Takes a task from the LLC where most weight waits, if that is clearly more than here: a task that computes stays in the
+ * LLC that it woke up in, and nothing else would make LLCs alike.
  */
 VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 {
@@ -225,7 +225,7 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 
 	if (!own || !page)
 		return false;
-	nr_cpus = cpus_per_domain(page);
+	nr_cpus = cpus_per_llc(page);
 	own_weight = READ_ONCE(own->fair_weight);
 	bpf_for(llc, 0, nr_llcs) {
 		const struct llc_ctx *other = llc_ctx(llc);
@@ -250,10 +250,10 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 VERIFIED_ONCE int fair_is_late(u32 llc, u64 now)
 {
 	const struct scherzo_control *page = control_page();
-	const struct llc_ctx *domain = llc_ctx(llc);
+	const struct llc_ctx *llcx = llc_ctx(llc);
 
-	return page && domain && nr_queued(DSQ_FAIR, llc) && domain->fair_head.pid &&
-	       time_delta(now, domain->fair_head.since_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
+	return page && llcx && nr_queued(DSQ_FAIR, llc) && llcx->fair_head.pid &&
+	       time_delta(now, llcx->fair_head.since_ns) > (s64)READ_ONCE(page->starvation_limit_ns);
 }
 
 /* On a CPU that low-power wants asleep. */

@@ -40,20 +40,20 @@
 #define VERIFIED_ONCE __weak __noinline
 
 /*
- * Dispatch queues: the kind in the upper half, a CPU or a domain (LLC) in the lower.
+ * Dispatch queues (DSQs): the kind in the upper half, a CPU or an LLC in the lower.
  *
- * A queue is either ordered by arrival or by key, never both, because the kernel refuses a mix. Keys live in the time
- * domain of the BPF clock ("as if it had arrived at"), which makes the keys of all the ordered queues comparable.
+ * A DSQ is ordered either by arrival or by dsq_vtime, never both, because the kernel refuses a mix. Where dsq_vtime is a
+ * deadline, it is a time of the BPF clock ("as if it had arrived at"): deadlines in different DSQs can be compared.
  */
 enum dsq_kind {
-	DSQ_CPU = 1, /* by key: tasks that may run on this CPU only */
-	DSQ_INTERACTIVE = 2, /* by key, one per domain */
-	DSQ_BATCH = 3, /* by key, one per domain */
-	DSQ_FIFO = 4, /* by arrival, one per domain */
+	DSQ_CPU = 1, /* by deadline: tasks that may run on this CPU only */
+	DSQ_INTERACTIVE = 2, /* by deadline, one per LLC */
+	DSQ_BATCH = 3, /* by deadline, one per LLC */
+	DSQ_FIFO = 4, /* by arrival, one per LLC */
 	DSQ_KIND_ENGINE = 5, /* the engine's own thread, before everything else */
 	/* Of the kernel seat, see seat.bpf.h. */
-	DSQ_PROMPT = 6, /* by deadline, one per domain: prompt tasks */
-	DSQ_FAIR = 7, /* by virtual runtime, one per domain: the others */
+	DSQ_PROMPT = 6, /* by deadline, one per LLC: prompt tasks */
+	DSQ_FAIR = 7, /* by virtual runtime, one per LLC: the others */
 	DSQ_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
 	DSQ_CPU_FAIR = 9,
 	DSQ_PARK = 10, /* by arrival: tasks that a limit holds up, see park.bpf.h */
@@ -71,7 +71,7 @@ const volatile u32 engine_pid;
 const volatile u32 nr_cpu_slots = 1; /* possible CPU ids: 0 .. nr_cpu_slots - 1 */
 const volatile u32 nr_llcs = 1;
 const volatile bool cores_differ; /* some are slow, others fast; else the verifier removes what tells them apart */
-const volatile u32 fast_llc; /* where they differ, a domain with fast ones */
+const volatile u32 fast_llc; /* where they differ, an LLC with fast ones */
 const volatile bool per_node_idle; /* the kernel tracks idle CPUs per NUMA node */
 const volatile bool partial; /* only tasks that chose SCHED_EXT are ours */
 const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
@@ -159,19 +159,19 @@ struct head_watch {
 
 struct cpu_ctx {
 	/*
-	 * Non-zero while a batch task runs here: its key with the lowest bit set. Who swaps it for zero has preempted the
+	 * Non-zero while a batch task runs here: its deadline with the lowest bit set. Who swaps it for zero has preempted the
 	 * CPU, and nobody else will take it from the same task.
 	 */
 	u64 victim_deadline;
 	u64 higher_class_since_ns; /* see ours_left() */
-	u64 higher_class_ns; /* time that was held before */
+	u64 higher_class_ns; /* time that a higher class had the CPU, up to then */
 	u32 llc;
 	u32 llc_known; /* not of a CPU that was offline or absent when the scheduler was loaded */
 	u32 slow; /* on a slow core, where others are fast */
 	u32 online;
 	u32 low_power; /* carries batch work in low-power mode */
 	u32 performance; /* that was asked for last, of SCX_CPUPERF_ONE; 0 is none yet */
-	/* Turns between queues that cannot be compared, each question with its own. */
+	/* Turns between DSQs that cannot be compared, each question with its own. */
 	u8 turn_pinned;
 	u8 turn_order;
 	u8 turn_late;
@@ -215,13 +215,13 @@ struct {
 
 struct llc_ctx {
 	u64 preemptible[NR_CPU_WORDS]; /* CPUs that may run batch work: where to look for victims */
-	/* Tasks in each of the domain's queues, see dsq_count(). */
+	/* Tasks in each of the LLC's DSQs, see dsq_count(). */
 	s32 nr_interactive CACHELINE;
 	s32 nr_batch;
 	s32 nr_fifo;
 	/*
-	 * No batch task in the queue has an earlier key: the look at its head can be spared until this one is late. A race
-	 * between two who change it may leave it at another key of the queue, and costs no more than their distance.
+	 * No batch task in the DSQ has an earlier deadline: its head need not be looked at until this one is late. A race
+	 * between two who change it may leave it at another deadline of the DSQ, and costs no more than their distance.
 	 */
 	u64 batch_from_ns;
 	/* The kernel seat's. */
@@ -236,7 +236,7 @@ struct llc_ctx {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* domains, set before loading */
+	__uint(max_entries, 1); /* LLCs, set before loading */
 	__type(key, u32);
 	__type(value, struct llc_ctx);
 } llc_ctxs SEC(".maps");
@@ -252,8 +252,8 @@ struct task_ctx {
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
 	u64 refreshed_ns; /* last time user space was told about it */
-	u64 record_at; /* no later in the ring of facts than its last record that asks for a decision; 0 is none */
-	u64 dsq; /* the queue of ours that it entered last, 0 since it runs */
+	u64 record_at; /* no later in the ring of queued tasks than its last record that asks for a decision; 0 is none */
+	u64 dsq_id; /* the DSQ of ours that it entered last, 0 since it runs */
 	u32 slot;
 	u32 waker_pid;
 	s32 last_cpu; /* -1 until it first runs */
@@ -270,7 +270,7 @@ struct task_ctx {
 	u64 mean_burst_ns;
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 charged_until_ns; /* while it runs */
-	u64 release_slice_ns, release_key; /* how it is queued when it is let go, see place_of_released() */
+	u64 release_slice_ns, release_vtime; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
@@ -293,7 +293,7 @@ struct {
 /* Decisions taken from the ring so far; compared with the engine's count before touching the ring. */
 static u64 nr_drained CACHELINE;
 
-/* The order that new work entered last, and since when: the other order's queues drain first for a while. */
+/* The order that new work entered last, and since when: the other order's DSQs drain first for a while. */
 static u32 order_seen CACHELINE;
 static u64 order_changed_ns;
 
@@ -464,7 +464,7 @@ static __always_inline bool is_degraded(void)
 	return READ_ONCE(degraded_seq) & 1;
 }
 
-/* While degraded everything is ordered by arrival: there is nobody to ask for keys. */
+/* While degraded everything is ordered by arrival: there is nobody to ask for deadlines. */
 static __always_inline u8 effective_order(struct control_word word)
 {
 	return is_degraded() ? SCHERZO_ORDER_FIFO : word.order;
@@ -516,7 +516,7 @@ static __always_inline u32 cpu_llc(s32 cpu)
 }
 
 /*
- * Each CPU for itself, so that the flag needs no atomics. A CPU notes that it idles before it looks at the queues once more,
+ * Each CPU for itself, so that the flag needs no atomics. A CPU notes that it idles before it looks at the DSQs once more,
  * and who queues a task looks here afterwards; that the atomic's value is used makes it order on every architecture.
  */
 static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)

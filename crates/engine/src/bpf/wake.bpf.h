@@ -95,7 +95,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 }
 
 /*
- * An interactive task that found no idle CPU: on whose it runs instead, or -1 if it has to wait in a queue. The waker's if
+ * An interactive task that found no idle CPU: on whose it runs instead, or -1 if it has to wait in a DSQ. The waker's if
  * that is about to sleep; who is to be believed in that comes first, who only says so comes last.
  */
 static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
@@ -146,7 +146,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (!page || !tctx)
 		return prev_cpu;
 	word = control_word(page);
-	/* Its place is chosen in enqueue: a local queue could be taken by a higher class, with nobody to fetch it. */
+	/* Its place is chosen in enqueue: a local DSQ could be taken by a higher class, with nobody to fetch it. */
 	if (is_engine(p))
 		return prev_cpu;
 
@@ -174,7 +174,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 
 	if (READ_ONCE(nr_idle) <= 0) {
-		/* Nobody idles: spare the search. */
+		/* No CPU idles: there is nothing to search. */
 		cpu = -1;
 	} else if (klass == SCHERZO_CLASS_INTERACTIVE && follows_brief_waker(p, word, wake_flags)) {
 		cpu = bpf_get_smp_processor_id();

@@ -5,7 +5,7 @@
  * It runs only while something is in flight or queued, so an idle machine is not woken for it. It may not insert tasks
  * (the kernel allows that from dispatches only): it degrades and kicks, or, for a stall, ends the scheduler.
  *
- * A stall is a task that waited longer than the limit although the CPU it would run on was not held by a higher
+ * A stall is a task that waited longer than the limit although the CPU it would run on was not busy with a higher
  * scheduling class. The kernel's own watchdog cannot tell the two apart, so it is set to its maximum.
  */
 #ifndef SCHERZO_WATCHDOG_BPF_H
@@ -20,7 +20,7 @@
 #define FLIGHT_LIMIT_NS (100 * NSEC_PER_MSEC)
 /* How long a runnable task may wait before the scheduler gives up. */
 #define STALL_LIMIT_NS (5000 * NSEC_PER_MSEC)
-/* Tasks looked at per queue: the head of an ordered queue need not be the one that waits longest. */
+/* Tasks looked at per DSQ: the head of an ordered DSQ need not be the one that waits longest. */
 #define NR_STALL_SAMPLES 16
 
 struct watchdog {
@@ -49,7 +49,7 @@ static void arm_watchdog(void)
 }
 
 /*
- * Tasks in all queues, as the last round found it, those looked at in one of them, and how many of these are held to the limit.
+ * Tasks in all DSQs, as the last round found it, those looked at in one of them, and how many of these are held to the limit.
  * They live in memory because the verifier would follow each of their values through the loop.
  */
 static u64 nr_found;
@@ -57,12 +57,12 @@ static u32 nr_seen;
 static u32 nr_answerable_tasks;
 
 /*
- * A decision that the kernel overtook has left a note that the task is in another queue than this one, whose count is then
+ * A decision that the kernel overtook has left a note that the task is in another DSQ than this one, whose count is then
  * too low: dispatches may pass it by.
  */
 static __always_inline void correct_dsq(struct task_ctx *tctx, u64 dsq_id)
 {
-	if (READ_ONCE(tctx->dsq) == dsq_id)
+	if (READ_ONCE(tctx->dsq_id) == dsq_id)
 		return;
 	enter_dsq(tctx, dsq_id);
 	kick_all(SCX_KICK_IDLE);
@@ -72,7 +72,7 @@ static __always_inline void correct_dsq(struct task_ctx *tctx, u64 dsq_id)
 static __always_inline struct head_watch *head_watch(u64 dsq_id)
 {
 	u32 kind = dsq_id >> 32;
-	struct llc_ctx *domain;
+	struct llc_ctx *llcx;
 	struct cpu_ctx *cpuc;
 
 	if (kind == DSQ_CPU_PROMPT || kind == DSQ_CPU_FAIR) {
@@ -83,14 +83,14 @@ static __always_inline struct head_watch *head_watch(u64 dsq_id)
 	}
 	if (kind != DSQ_PROMPT && kind != DSQ_FAIR)
 		return NULL;
-	domain = llc_ctx(dsq_id);
-	if (!domain)
+	llcx = llc_ctx(dsq_id);
+	if (!llcx)
 		return NULL;
-	return kind == DSQ_PROMPT ? &domain->prompt_head : &domain->fair_head;
+	return kind == DSQ_PROMPT ? &llcx->prompt_head : &llcx->fair_head;
 }
 
 /*
- * How many of the queue's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel seat
+ * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel seat
  * a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts, once
  * it has been the first for so long.
  */
@@ -114,7 +114,7 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 	return time_delta(now, watch->since_ns) > (s64)STALL_LIMIT_NS;
 }
 
-/* Looks at the first tasks of one queue. */
+/* Looks at the first tasks of one DSQ. */
 VERIFIED_ONCE int check_dsq(u64 dsq_id, u64 now)
 {
 	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
