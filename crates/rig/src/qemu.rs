@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::fs::{StatFs, statfs};
 
 use crate::agent::PORT_NAME;
 use crate::cache::Cache;
@@ -132,14 +133,23 @@ pub const MONITOR_SOCKET: &str = "monitor.sock";
 /// Where the root shows the run directory.
 const RUN_DIR: &str = "/mnt/run";
 
+/// Where Linux keeps files in memory.
+const MEMORY_DIR: &str = "/dev/shm";
+/// Where the root shows the directory of the overlays.
+const OVERLAY_DIR: &str = "/mnt/overlays";
+/// More than guests write in a case.
+const OVERLAY_ROOM: u64 = 4 << 30;
+/// `TMPFS_MAGIC` of Linux.
+const TMPFS: u64 = 0x0102_1994;
+
 /// Time limit for the probe; a working KVM needs less than two seconds.
 const PROBE_LIMIT: Duration = Duration::from_secs(8);
 
 /// Starts QEMU inside the build root. It ends with the calling thread at the latest.
 ///
-/// `run_dir` receives the console log and the agent's socket, and holds QEMU's temporary files.
+/// `run_dir` receives the console log and the agent's socket. What the guest writes to its disks goes to [`overlay_dir`].
 pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFiles, run_dir: &Path) -> Result<Child> {
-    let mut binds = vec![Bind::new(run_dir, RUN_DIR)];
+    let mut binds = vec![Bind::new(run_dir, RUN_DIR), Bind::new(overlay_dir(run_dir), OVERLAY_DIR)];
     let mut inside = |host: &Path, name: &str| -> Result<PathBuf> {
         let dir = PathBuf::from("/mnt").join(name);
         binds.push(Bind::new(host.parent().context("no parent")?, &dir));
@@ -151,7 +161,7 @@ pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFile
     let payload = boot.payload.as_deref().map(|path| inside(path, "payload")).transpose()?;
 
     let mut qemu = build_root.command(&binds, "qemu-system-x86_64");
-    qemu.env("TMPDIR", RUN_DIR);
+    qemu.env("TMPDIR", OVERLAY_DIR);
     qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"]);
     if !machine.reboots {
         qemu.arg("-no-reboot");
@@ -171,6 +181,21 @@ pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFile
     let log = fs::File::create(run_dir.join("qemu.log"))?;
     qemu.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     spawn(&mut qemu)
+}
+
+/// Memory where there is room, else the run directory. QEMU unlinks the files there once they are open.
+///
+/// A clock that counts instructions jumps from timer to timer while the guest sleeps. If it sleeps because the host writes to
+/// a busy disk for half a second, a time limit of 25 s has passed for the guest.
+fn overlay_dir(run_dir: &Path) -> &Path {
+    let in_memory = statfs(MEMORY_DIR)
+        .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS) && room(&found) >= OVERLAY_ROOM);
+    if in_memory { Path::new(MEMORY_DIR) } else { run_dir }
+}
+
+/// The free bytes of a file system.
+fn room(found: &StatFs) -> u64 {
+    found.f_bavail.saturating_mul(u64::try_from(found.f_bsize).unwrap_or(0))
 }
 
 fn spawn(qemu: &mut Command) -> Result<Child> {
