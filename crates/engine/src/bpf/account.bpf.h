@@ -36,7 +36,7 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 
 /*
  * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
- * somebody waits for gets all. Other governors do not ask.
+ * a person waits for gets all. Other governors do not ask.
  */
 static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
 {

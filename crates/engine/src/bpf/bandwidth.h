@@ -2,8 +2,8 @@
 /*
  * bandwidth.h: the arithmetic of bandwidth limits. No kernel function is called here, so that tests can compile the same lines.
  *
- * A limited group has a balance of CPU time. Running takes from it, the beginning of each period adds the quota. What is not used
- * by then is kept up to the burst; what was used beyond it is a debt, which later periods pay first.
+ * A limited group has a balance of CPU time. Running takes from it, the beginning of each period adds the quota. What is not
+ * used by then is kept up to the burst; what was used beyond it is a debt, which later periods pay first.
  */
 #ifndef SCHERZO_BANDWIDTH_H
 #define SCHERZO_BANDWIDTH_H

@@ -3,7 +3,7 @@
  * credit.bpf.h: what the kernel seat notes of each task: it is charged for what it runs, and credited for what it sleeps
  * (policy.h).
  *
- * Who writes what: a task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one
+ * Concurrency. A task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one
  * CPU at a time). An LLC's virtual clock, weights and lead are shared: the weights and the lead by atomics, the clock by a
  * compare-and-swap that only ever moves it forward. A race between two of these costs a slice's worth of order at most.
  */
@@ -65,7 +65,10 @@ VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 	return 0;
 }
 
-/* The task is runnable as what it is now. Whoever swaps the word takes what it said back, so that nothing is counted twice. */
+/*
+ * The task is runnable as what it is now. The CPU that swaps the word takes back what it said, so that nothing is counted
+ * twice.
+ */
 static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
 {
 	u64 now_counted = COUNTED_SET | (tctx->prompt ? COUNTED_PROMPT : 0) |
@@ -91,7 +94,7 @@ static __always_inline void uncount_weight(struct task_ctx *tctx)
 	add_weight(before, -1);
 }
 
-/* The LLC's virtual clock follows who is picked. */
+/* The LLC's virtual clock follows the task that is picked. */
 static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime)
 {
 	u64 clock = READ_ONCE(llcx->clock);
@@ -126,8 +129,9 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 
 /*
  * CPU time that the kernel has charged the task and we have not. It is the kernel's own account, since that goes on for a
- * moment after ops.stopping: until the next task has been picked, the one that went to sleep pays. Who sleeps often would
- * otherwise get more than it is charged for. Where the kernel tells interrupts and stolen time apart, they are not in it.
+ * moment after ops.stopping: until the next task has been picked, the one that went to sleep pays. A task that sleeps often
+ * would otherwise get more than it is charged for. Where the kernel tells interrupts and stolen time apart, they are not in
+ * it.
  */
 static __always_inline u64 uncharged_ns(const struct task_struct *p, struct task_ctx *tctx)
 {
@@ -183,7 +187,7 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {
-		/* Nobody else wants the CPU: nothing is owed. */
+		/* No other task wants the CPU: nothing is owed. */
 		if (READ_ONCE(llcx->lead_ns))
 			WRITE_ONCE(llcx->lead_ns, 0);
 		return 0;
@@ -220,8 +224,8 @@ static __always_inline bool is_fair_long_owed(u32 llc)
 }
 
 /*
- * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has brought
- * its account up to date.
+ * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has
+ * brought its account up to date.
  */
 static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
 {
@@ -270,8 +274,8 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 }
 
 /*
- * Charges what a task that runs right now, on this CPU, has run so far: by our clock, as the kernel's account is of the last tick
- * or switch. What it is charged here is taken off then.
+ * Charges what a task that runs right now, on this CPU, has run so far: by our clock, as the kernel's account is of the last
+ * tick or switch. What it is charged here is taken off then.
  */
 static __always_inline void charge_current(struct task_ctx *tctx)
 {
@@ -301,9 +305,9 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 }
 
 /*
- * The task has been woken by the end of a child of its own. What it waited for was its own work, and no sleep: a loop of fork and
- * wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on in virtual
- * time where the child stopped.
+ * The task has been woken by the end of a child of its own. What it waited for was its own work, and no sleep: a loop of fork
+ * and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on in
+ * virtual time where the child stopped.
  */
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {

@@ -4,7 +4,7 @@
  *
  * When the oldest entry gets older than the limit (the watchdog timer looks while there are entries), BPF degrades: new work
  * goes to DSQs ordered by arrival, and dispatches sweep the entries into the same DSQs. User space is trusted again
- * when it has answered the notice and a hold time has passed, which doubles while it keeps failing.
+ * when it has answered the notice and a cooldown has passed, which doubles while it keeps failing.
  */
 #ifndef SCHERZO_DEGRADED_BPF_H
 #define SCHERZO_DEGRADED_BPF_H
@@ -14,7 +14,7 @@
 
 #define COOLDOWN_MIN_NS (200 * NSEC_PER_MSEC)
 #define COOLDOWN_MAX_NS (3200 * NSEC_PER_MSEC)
-/* A failure that soon after a recovery doubles the hold. */
+/* A failure that soon after a recovery doubles the cooldown. */
 #define RELAPSE_NS (5000 * NSEC_PER_MSEC)
 
 /* How long user space must be back before it is trusted again; grows when it keeps failing. */
@@ -40,7 +40,7 @@ static void degrade(struct scherzo_control *page, u64 now)
 	kick_all(0);
 }
 
-/* Back to user space once it has answered this very notice and the hold has passed since. */
+/* Back to user space once it has answered this very notice and the cooldown has passed since. */
 static __always_inline void try_recover(struct scherzo_control *page, u64 now)
 {
 	u64 seq = READ_ONCE(degraded_seq);
@@ -73,7 +73,7 @@ VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
 			break;
 		flight = slot_flight(index * 64 + ctzll(bits));
 		bits &= bits - 1;
-		/* Who takes a task back before its bit is set leaves the bit. */
+		/* A CPU that takes a task back before its bit is set leaves the bit. */
 		if (!flight || !(READ_ONCE(flight->word) & USER_OWNED))
 			continue;
 		age = time_delta(now, READ_ONCE(flight->submitted_ns));

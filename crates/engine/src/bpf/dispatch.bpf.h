@@ -38,7 +38,7 @@ VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 	return signed_delta(now, deadline_ns) > limit_ns;
 }
 
-/* Somebody should have a CPU of this LLC before whoever is to get it without anybody looking at the DSQs. */
+/* A task that waits should have a CPU of this LLC before one that would get it without a look at the DSQs. */
 static __always_inline bool others_are_due(u32 llc, u64 now)
 {
 	return READ_ONCE(engine_waits) || nr_queued(DSQ_FIFO, llc) ||
@@ -119,8 +119,8 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled alone, takes
- * turns with what is queued since: its order says nothing about the other, and neither may starve.
+ * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled alone,
+ * takes turns with what is queued since: its order says nothing about the other, and neither may starve.
  */
 static __always_inline bool policy_goes_first(struct cpu_ctx *cpuc, s32 cpu, u32 how)
 {
@@ -152,8 +152,8 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 
 /*
  * User space still holds the task that this CPU ran before: it was preempted by a task that is gone again. With part of its
- * slice left it goes on, before others of its kind: its cache is warm here, and taking turns each time that somebody wakes up
- * would cost throughput and be nobody's gain. Otherwise it does if nothing is queued, as there is nothing to choose from, and
+ * slice left it goes on, before others of its kind: its cache is warm here, and taking turns at each wake-up
+ * would cost throughput and gain nothing. Otherwise it does if nothing is queued, as there is nothing to choose from, and
  * so does the task that was preempted on another CPU. Either way its classification comes in time for the next occasion.
  */
 VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
@@ -260,10 +260,10 @@ static __always_inline void note_order_change(struct scherzo_control *page, stru
 }
 
 /*
- * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead, and a slow core
- * whoever is to move to a fast one. While user space holds work the new slice is short, because some of it may be due here.
- * Whoever used up a slice may be taken, and is classified anew: a task that is only ever kept would otherwise stay what it was
- * once taken for.
+ * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead, and a slow core a
+ * task that is to move to a fast one. While user space holds work the new slice is short, because some of it may be due here.
+ * A task that used up its slice may be preempted, and is classified anew: a task that is only ever kept would otherwise stay
+ * what it was once taken for.
  */
 static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
 			 struct control_word word)

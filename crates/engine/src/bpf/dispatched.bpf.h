@@ -48,7 +48,7 @@ static __always_inline struct order checked_order(const struct scherzo_dispatche
 	return order;
 }
 
-/* Wakes somebody for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
+/* Wakes a CPU for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
 static void kick_for(struct task_struct *p, const struct order *order, struct control_word word)
 {
 	s32 cpu;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flight.bpf.h: tasks that user space holds.
+ * flight.bpf.h: tasks in flight, which user space owns.
  *
- * Problem. A task that was handed to user space sits in no DSQ of the kernel's: if its decision never comes, nobody
+ * Problem. A task that was handed to user space sits in no DSQ of the kernel's: if its decision never comes, nothing
  * else would ever run it.
  *
  * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before
- * the record is visible and cleared by compare-and-swap by whoever takes the task back: the decision that repeats the
- * generation, the kernel when it dequeues the task, the CPU that it left or one without work, or the sweep. Whoever loses
- * the swap does nothing. So a task is dispatched once, whatever user space does, and a late decision is dropped.
+ * the record is visible and cleared by compare-and-swap when the task is taken back: by the decision that repeats the
+ * generation, by the kernel when it dequeues the task, by the CPU that it left or one without work, or by the sweep. A CPU that
+ * loses the swap does nothing. So a task is dispatched once, whatever user space does, and a late decision is dropped.
  */
 #ifndef SCHERZO_FLIGHT_BPF_H
 #define SCHERZO_FLIGHT_BPF_H
@@ -29,7 +29,7 @@ static __always_inline void mark_in_flight(u32 slot, bool owned)
 		if (!(READ_ONCE(flight_groups[group]) & group_bit))
 			__sync_fetch_and_or(&flight_groups[group], group_bit);
 	} else {
-		/* Before whoever cleared it looks at the owner again. */
+		/* Before the CPU that cleared it looks at the owner again. */
 		before = __sync_fetch_and_and(word, ~bit);
 		barrier_var(before);
 	}
@@ -108,7 +108,7 @@ static __always_inline void begin_flight(struct task_struct *p, const struct tas
 }
 
 /*
- * User space has not read the task's last record yet. It says that it has before it decides: whoever gives a task away and
+ * User space has not read the task's last record yet. It says that it has before it decides: a CPU that gives a task away and
  * then finds the record unread will get a decision.
  */
 static __always_inline bool record_is_unread(const struct task_ctx *tctx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * follow.bpf.h: message passing. A task that is woken by one about to sleep takes over that one's CPU: what is passed on is
- * in its cache, and neither is another CPU interrupted nor anybody queued.
+ * in its cache, and no CPU is interrupted and no task queued.
  *
  * Many wakers say that they are about to sleep, and are not: every write to a pipe or a local socket does. One that is to be
  * believed (is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once. And a
@@ -27,7 +27,7 @@ static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
 }
 
 /*
- * Somebody should have this CPU before the task, which is to get it without anybody looking at the DSQs. Who is due a
+ * Another task should have this CPU before this one, which would get it without a look at the DSQs. A task that is due a
  * moment before does not count: otherwise a single task in the DSQ would send all message passing through the DSQ, each
  * task waiting for the next.
  */
@@ -51,7 +51,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 	}
 	if (!nr_queued(DSQ_INTERACTIVE, llc) && !nr_queued(DSQ_CPU, cpu))
 		return false;
-	/* Without a classification it comes after everybody. */
+	/* Without a classification it comes after all others. */
 	if (!tctx || !classified_deadline(task_slot(tctx), now, &deadline_ns))
 		deadline_ns = now + DEADLINE_REACH_NS;
 	return was_due_before(DSQ_ID(DSQ_INTERACTIVE, llc), deadline_ns) ||
@@ -75,7 +75,7 @@ static __always_inline bool is_done(struct task_struct *waker, u64 brief_ns)
 
 /*
  * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
- * a DSQ. Only while nobody else comes first, and with a short leash in case the waker goes on: many say so and do not.
+ * a DSQ. Only while no other task comes first, and with a short slice in case the waker goes on: many say so and do not.
  */
 VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 {
@@ -90,8 +90,8 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
 }
 
 /*
- * The waker will be gone sooner than an idle CPU would have woken up: its CPU is the better one although others idle. Both sides
- * of a conversation in small messages then stay on one CPU.
+ * The waker will be gone sooner than an idle CPU would have woken up: its CPU is the better one although others idle. Both
+ * sides of a conversation in small messages then stay on one CPU.
  */
 static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags)
 {
@@ -100,10 +100,10 @@ static __always_inline bool follows_brief_waker(struct task_struct *p, struct co
 }
 
 /*
- * Who has the CPU where the task was is gone again in microseconds, sooner than another one could be interrupted and switch;
- * batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's guess. Nobody
- * does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking at a
- * DSQ. Nor while a higher class has the CPU, of which nothing is known.
+ * The task that has the CPU where this one was is gone again in microseconds, sooner than another one could be interrupted
+ * and switch; batch work elsewhere goes on, and the task finds its cache. Only one waits: two would wait for each other's
+ * guess. None does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking
+ * at a DSQ. Nor while a higher class has the CPU, of which nothing is known.
  */
 static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
 {

@@ -2,21 +2,21 @@
 /*
  * groups.bpf.h: shares of control groups.
  *
- * Problem. cpu.weight divides CPU time among siblings of a tree: groups, and tasks that are directly in a group beside its child
- * groups. One virtual runtime per LLC knows only tasks.
+ * Problem. cpu.weight divides CPU time among siblings of a tree: groups, and tasks that are directly in a group beside its
+ * child groups. One virtual runtime per LLC knows only tasks.
  *
- * Approach. The tree is flattened, as scx_flatcg does it: a task is worth its own weight, times what its group is worth, divided
- * by all that is active in the group, and so on up to the root. What is active is counted at each level as tasks become runnable
- * and sleep, so that what a sleeping group leaves goes to its siblings.
+ * Approach. The tree is flattened, as scx_flatcg does it: a task is worth its own weight, times what its group is worth,
+ * divided by all that is active in the group, and so on up to the root. What is active is counted at each level as tasks
+ * become runnable and sleep, so that what a sleeping group leaves goes to its siblings.
  *
- * Where the facts come from. Each task points at its task_group, which has weight, mark of idleness and parent: they are read
+ * Where weights are read. Each task points at its task_group, which has weight, mark of idleness and parent: they are read
  * there, at most every 100 ms, so that no callback of the kernel's is needed, which differ from version to version. A group is
  * known by the number that the cpu controller gives it, which the kernel keeps small and uses again. Groups with a number past
  * the table count as part of their nearest ancestor that is in it.
  *
- * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. Who makes a group active or
- * inactive carries that to its parent; the weight by which it did is kept beside it, so that what was added is taken off again.
- * A race of a changed weight against that can leave a sum wrong by the difference until the group is empty.
+ * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. A CPU that makes a group
+ * active or inactive carries that to its parent; the weight by which it did is kept beside it, so that what was added is
+ * taken off again. A race of a changed weight against that can leave a sum wrong by the difference until the group is empty.
  */
 #ifndef SCHERZO_GROUPS_BPF_H
 #define SCHERZO_GROUPS_BPF_H
@@ -25,7 +25,7 @@
 #include "state.bpf.h"
 
 #define NR_GROUPS 4096
-/* Of the tree: the kernel's limit is higher, but nobody nests deeper. */
+/* Of the tree: the kernel's limit is higher, but nesting is never that deep. */
 #define MAX_GROUP_LEVELS 16
 #define GROUP_READ_PERIOD_NS (100 * NSEC_PER_MSEC)
 /* What a task group's shares are of its weight, where a nice level of 0 has 1024: scale_load() of kernel/sched/sched.h. */
@@ -181,7 +181,7 @@ VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
 		if (active) {
 			WRITE_ONCE(group->counted_weight, group->weight);
 		} else if (before != change) {
-			/* The sum was wrong: right again, unless somebody else has come in. */
+			/* The sum was wrong: right again, unless another CPU has changed it. */
 			__sync_val_compare_and_swap(&group->active, before - change, 0);
 		}
 		weight = READ_ONCE(group->counted_weight);
@@ -190,7 +190,7 @@ VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
 	return 0;
 }
 
-/* The task is runnable in this group, with this weight. Whoever swaps the word takes what it said back. */
+/* The task is runnable in this group, with this weight. The CPU that swaps the word takes back what it said. */
 static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 weight)
 {
 	u64 now_grouped = number == ROOT_GROUP ? 0 : GROUPED_SET | (u64)number << GROUPED_SHIFT | weight;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * higher_class.bpf.h: CPUs that a higher scheduling class has: real-time, deadline and stop tasks, and in partial mode everybody who
- * did not choose us.
+ * higher_class.bpf.h: CPUs that a higher scheduling class has: real-time, deadline and stop tasks, and in partial mode every
+ * task that did not choose SCHED_EXT.
  */
 #ifndef SCHERZO_HIGHER_CLASS_BPF_H
 #define SCHERZO_HIGHER_CLASS_BPF_H
@@ -17,8 +17,8 @@ static u64 long_higher_class_until_ns;
 #define SWITCH_NS ((s64)(50 * NSEC_PER_USEC))
 
 /*
- * Who has a CPU that neither runs a task of ours nor idles? A higher class: real-time, deadline or stop tasks, and in
- * partial mode everybody who did not choose us. So the time between our last task there and the next, or idleness, is
+ * A CPU that neither runs a task of ours nor idles is busy with a higher class: real-time, deadline or stop tasks, and in
+ * partial mode every task that did not choose SCHED_EXT. So the time between our last task there and the next, or idleness, is
  * theirs, but for the microseconds of the switch itself.
  */
 static __always_inline void ours_left(struct cpu_ctx *cpuc, u64 now)

@@ -114,9 +114,9 @@ VERIFIED_ONCE s32 idle_cpu_of_kind(struct task_struct *p __arg_trusted, s32 prev
 }
 
 /*
- * Fast cores first, then slow ones, and only then what is left: a second thread of a fast core that is busy gives less than
- * a slow core does, and takes from the first. Who ran briefly the last time keeps its cache: it would be done by the time
- * that another core has woken up.
+ * Fast cores first, then slow ones, and only then what is left: a second thread of a fast core that is busy gives less than a
+ * slow core does, and takes from the first. A task that ran briefly the last time keeps its cache: it would be done by the
+ * time that another core has woken up.
  */
 VERIFIED_ONCE s32 find_idle_by_kind(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 bits)
 {
@@ -136,7 +136,7 @@ VERIFIED_ONCE s32 find_idle_by_kind(struct task_struct *p __arg_trusted, s32 pre
 		cpu = idle_cpu_of_kind(p, prev_cpu, false, false);
 	if (cpu >= 0 && scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
-	/* What is left, and if somebody was faster than we: no CPU idles for the sake of its kind. */
+	/* What is left, also when another CPU was faster: no CPU stays idle because of its kind. */
 	return pick_idle_cpu(p, 0);
 }
 
@@ -165,8 +165,8 @@ VERIFIED_ONCE s32 find_idle_cpu(struct task_struct *p __arg_trusted, s32 prev_cp
 
 /*
  * The task computes on a slow core while a fast one idles that it may use: true, and noted, if its slice is to end for that.
- * Not for who is about to sleep anyway, nor where low-power packs work on slow cores on purpose. Nobody is ever moved down,
- * so there is no to and fro.
+ * Not for a task that is about to sleep anyway, nor where low-power packs work on slow cores on purpose. No task is ever
+ * moved down, so none goes back and forth.
  */
 static __always_inline bool begins_to_move_up(struct task_struct *p, const struct cpu_ctx *cpuc, s32 cpu,
 					      struct control_word word)

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * limits.bpf.h: bandwidth limits of control groups (cpu.max, cpu.max.burst): what a group may still run, and who has to wait.
+ * limits.bpf.h: bandwidth limits of control groups (cpu.max, cpu.max.burst): what a group may still run, and which tasks have
+ * to wait.
  *
- * Problem. cpu.max belongs to the fair class: the kernel throttles its run queues, and nothing that sched_ext runs. A container that
- * is limited to half a CPU would take all of them.
+ * Problem. cpu.max belongs to the fair class: the kernel throttles its run queues, and nothing that sched_ext runs. A
+ * container that is limited to half a CPU would take all of them.
  *
- * Approach. Each limited group has a balance (bandwidth.h). Running is charged to the task's group and to every limited group above
- * it; a task may run while all of them have something left. It is looked at where a task is enqueued (scherzo_enqueue()) and
- * where it would get a CPU without that (scherzo_select_cpu(), keep_running()). Whoever slips through, because it was in a DSQ or
- * with user space when its group ran out, is sent back by ops.running. So no mode and no policy has to know about limits.
+ * Approach. Each limited group has a balance (bandwidth.h). Running is charged to the task's group and to every limited group
+ * above it; a task may run while all of them have something left. It is looked at where a task is enqueued
+ * (scherzo_enqueue()) and where it would get a CPU without that (scherzo_select_cpu(), keep_running()). A task that slips
+ * through, because it was in a DSQ or with user space when its group ran out, is sent back by ops.running. So no mode and no
+ * policy has to know about limits.
  *   - What has to wait is parked (park.bpf.h).
  *   - A run ends when the balance does: by a timer of the CPU, as ticks are up to 10 ms apart. What is used beyond that is a debt.
  *   - Threads of the kernel, tasks that exit, the engine, and tasks that may not leave their CPU for a moment are never held up.
  *
- * Where the facts come from. The kernel keeps quota, period and burst in task_group, where they are read with the group's other
- * facts, at most every 100 ms (groups.bpf.h): of its bandwidth controller, or, in kernels that are built without that, what
- * sched_ext itself has noted (from 6.17). A group is known by its controller's number. Who has a limit is linked to the next above
- * that has one, so that a task in a group without any limit costs one look.
+ * Where limits are read. The kernel keeps quota, period and burst in task_group, where they are read with the group's weight,
+ * at most every 100 ms (groups.bpf.h): of its bandwidth controller, or, in kernels that are built without that, what
+ * sched_ext itself has noted (from 6.17). A group is known by its controller's number. A group with a limit is linked to the
+ * next above that has one, so that a task in a group without any limit costs one look.
  *
  * Sources. Quota and burst: tg_set_cfs_bandwidth() and __refill_cfs_bandwidth_runtime() of kernel/sched/fair.c. A debt that is
  * carried on: the cpu.max of scx_lavd (Changwoo Min).
  *
- * Concurrency. Balances are changed by atomic addition. Who swaps the beginning of the period adds the quota. A race of that with a
- * charge costs what was charged in that moment at most.
+ * Concurrency. Balances are changed by atomic addition. The CPU that swaps the beginning of the period adds the quota. A race
+ * of that with a charge costs what was charged in that moment at most.
  *
  * Limits. As for weights: 4,095 groups, 16 levels. CPU time that tasks of higher classes use in the group is not charged.
  */
@@ -242,7 +244,7 @@ VERIFIED_ONCE int charge_limits(u32 limiter, u64 ran_ns)
 	return 0;
 }
 
-/* Nobody holds these up: they may have what others wait for, or would be put on their CPU again at once. */
+/* These are never parked: they may hold a lock that others wait for, or would be put on their CPU again at once. */
 static __always_inline bool is_exempt(const struct task_struct *p)
 {
 	const struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));

@@ -8,7 +8,7 @@
  *
  * Approach. BPF acts, user space classifies.
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
- *   - A task known to be interactive follows who wakes it (follow.bpf.h), or takes a CPU from batch work here, at once, on
+ *   - A task known to be interactive follows its waker (follow.bpf.h), or takes a CPU from batch work here, at once, on
  *     the class and deadline that user space has published for it (preempt.bpf.h).
  *   - If there is no such CPU either, it enters an ordered DSQ as user space classified it a moment ago (place.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring (flight.bpf.h); the decision comes back

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * park.bpf.h: where tasks wait whose group has used up its limit (limits.bpf.h), and how they get back; and the runs of such groups.
+ * park.bpf.h: where tasks wait whose group has used up its limit (limits.bpf.h), and how they get back; and the runs of such
+ * groups.
  *
- * A task is parked in one of a fixed number of DSQs, by the number of its group, as a DSQ cannot be made when it is wanted. No CPU
- * looks there. A timer does, which runs only while somebody is parked: when a group has something to run again, and every 100 ms
- * anyway, for limits change. It moves tasks to where they would wait without a limit, a few at a time: a group of a thousand tasks
- * with a balance of 2 ms has two of them try. What a parked task waits is neither sleep nor a stall, and it does not count as active
- * in its group.
+ * A task is parked in one of a fixed number of DSQs, by the number of its group, as a DSQ cannot be made when it is wanted.
+ * No CPU looks there. A timer does, which runs only while a task is parked: when a group has something to run again, and
+ * every 100 ms anyway, for limits change. It moves tasks to where they would wait without a limit, a few at a time: a group
+ * of a thousand tasks with a balance of 2 ms has two of them try. What a parked task waits is neither sleep nor a stall, and
+ * it does not count as active in its group.
  *
  * A task may hold a lock of the kernel that others want. So after 10 s it runs for a moment in any case, which is charged.
  *
- * A parked task may belong to a CPU that goes offline: offline.bpf.h fetches it. One that is dequeued by the kernel is simply gone
- * from here, and is looked at again when it is enqueued. A change of mode or of the seat, and degraded mode, change where it goes
- * when it is let go, and nothing else.
+ * A parked task may belong to a CPU that goes offline: offline.bpf.h fetches it. One that is dequeued by the kernel is simply
+ * gone from here, and is looked at again when it is enqueued. A change of mode or of the seat, and degraded mode, change
+ * where it goes when it is let go, and nothing else.
  */
 #ifndef SCHERZO_PARK_BPF_H
 #define SCHERZO_PARK_BPF_H
@@ -37,7 +38,7 @@ struct {
 	__type(value, struct limit_timer);
 } park_timer SEC(".maps");
 
-/* When the timer looks, 0 if it does not; and when somebody may leave each DSQ. */
+/* When the timer looks, 0 if it does not; and when the first task may leave each DSQ. */
 static u64 parks_armed_ns CACHELINE;
 static u64 park_due_ns[NR_PARKS];
 
@@ -87,7 +88,10 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 	if (!until_ns || signed_delta(until_ns, now + PARK_PERIOD_NS) > 0)
 		until_ns = now + PARK_PERIOD_NS;
 	uncount_weight(tctx);
-	/* What is left for the group is divided in turns: who sleeps would otherwise take all of it in time, and others nothing. */
+	/*
+	 * What is left for the group is divided in turns: tasks that sleep would otherwise take all of it in time, and others
+	 * nothing.
+	 */
 	tctx->prompt = false;
 	tctx->credit_ns = 0;
 	if (!tctx->parked_since_ns)
@@ -130,8 +134,8 @@ VERIFIED_ONCE u64 parked_until_ns(struct task_struct *p __arg_trusted, u64 now)
 }
 
 /*
- * The DSQ where the task waits once it is let go, 0 if there is none; slice and dsq_vtime are left in its context. A function of its own, as
- * the verifier would follow each of its paths through the loop of its caller.
+ * The DSQ where the task waits once it is let go, 0 if there is none; slice and dsq_vtime are left in its context. A function
+ * of its own, as the verifier would follow each of its paths through the loop of its caller.
  */
 VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now)
 {
@@ -171,7 +175,7 @@ static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct
 	return scx_bpf_dsq_move_vtime(iter, p, dsq_id, 0);
 }
 
-/* Lets go who may leave, or only those of one CPU; says when the next one may, 0 if nobody is left. */
+/* Releases the tasks that may leave, or only those that are pinned; says when the next one may, 0 if none is left. */
 VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 {
 	const struct scherzo_control *page = control_page();
@@ -216,7 +220,7 @@ VERIFIED_ONCE u64 look_through_park(u32 index, u64 now, bool only_pinned)
 	return scx_bpf_dsq_nr_queued(dsq_id) > 0 ? next_ns : 0;
 }
 
-/* All DSQs; says when the next task may leave, 0 if nobody is left. */
+/* All DSQs; says when the next task may leave, 0 if none is left. */
 VERIFIED_ONCE u64 look_through_all(u64 now, bool only_pinned)
 {
 	u64 next_ns = 0;
@@ -229,7 +233,7 @@ VERIFIED_ONCE u64 look_through_all(u64 now, bool only_pinned)
 			continue;
 		if (signed_delta(due_ns, now) <= (s64)TIMER_SLACK_NS) {
 			at_ns = look_through_park(index, now, only_pinned);
-			/* Who has parked a task meanwhile knows better. */
+			/* A CPU that has parked a task meanwhile has written a later time. */
 			if (!only_pinned)
 				__sync_val_compare_and_swap(due, due_ns, at_ns);
 		}
@@ -244,7 +248,7 @@ static int look_through_parks(void *map, int *key, struct bpf_timer *timer)
 	u64 now = scx_bpf_now(), next_ns;
 
 	WRITE_ONCE(parks_armed_ns, 0);
-	/* Those of one CPU first: it is then not woken for another task, which nobody would come for. */
+	/* Those of one CPU first: it is then not woken for another task, which no CPU would fetch. */
 	look_through_all(now, true);
 	next_ns = look_through_all(now, false);
 	if (READ_ONCE(stranded_cpu))
@@ -255,7 +259,7 @@ static int look_through_parks(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
-/* The balance of who runs on the CPU is used up. */
+/* The balance of the task that runs on the CPU is used up. */
 static int end_run(void *map, int *key, struct bpf_timer *timer)
 {
 	s32 cpu = *key;
@@ -320,7 +324,7 @@ VERIFIED_ONCE int run_limited(struct task_struct *p __arg_trusted, s32 cpu, u64 
 	return 0;
 }
 
-/* The same at a tick, when limits of who never sleeps are noticed as well. */
+/* The same at a tick, when limits of tasks that never sleep are noticed as well. */
 VERIFIED_ONCE int tick_limited(struct task_struct *p __arg_trusted, s32 cpu, u64 now)
 {
 	struct task_ctx *tctx = task_ctx(p);

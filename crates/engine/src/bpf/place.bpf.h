@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * place.bpf.h: the DSQ that a task waits in when no CPU was to be had at once, and who is woken for it.
+ * place.bpf.h: the DSQ that a task waits in when no CPU was to be had at once, and which CPU is woken for it.
  */
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H

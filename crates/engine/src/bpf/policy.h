@@ -3,14 +3,14 @@
  * policy.h: the arithmetic of the policy that the kernel seat follows. No kernel function is called here, so that user space
  * and tests can compile the same lines.
  *
- * Problem. Who sleeps a lot should run as soon as it wakes, for as long as a frame of a game takes; who computes should get its
- * share by weight, whatever others do. A class by the number of sleeps gives both up: naps of microseconds make a task that
- * computes look like one that waits for a person.
+ * Problem. A task that sleeps a lot should run as soon as it wakes, for as long as a frame of a game takes; one that computes
+ * should get its share by weight, whatever others do. A class by the number of sleeps gives both up: naps of microseconds
+ * make a task that computes look like one that waits for a person.
  *
  * Approach. A bucket of credit per task, in CPU time. Sleeping fills it, running drains it, waiting does neither. A task with
- * credit is prompt: it goes first, by deadline. Without it takes turns with the others by weighted virtual runtime. The rates
- * make who sleeps for a third of its time or more break even. What the prompt take together is limited, so that the others keep
- * at least half of their share (policy_is_fair_owed()).
+ * credit is prompt: it goes first, by deadline. Without credit it takes turns with the others by weighted virtual runtime.
+ * The rates let a task that sleeps for a third of its time or more break even. What the prompt take together is limited, so
+ * that the others keep at least half of their share (policy_is_fair_owed()).
  *
  * Sources. Weighted virtual runtime: CFS, and EEVDF's bounded lag. Weights: the kernel's nice table. A bucket that is filled by
  * sleeping: the latency credit of scx_eevdf, and BORE's idea that a burst, not a count of switches, tells what a task is.
@@ -25,8 +25,8 @@
 #define POLICY_WEIGHT_IDLE 3U
 #define POLICY_NR_NICE 40U
 /*
- * What a task is worth beside all others, its groups considered, has this many bits more, so that little of a small group's is lost:
- * a flat weight. A task of nice 0 in the root has POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT.
+ * What a task is worth beside all others, its groups considered, has this many bits more, so that little of a small group's
+ * is lost: a flat weight. A task of nice 0 in the root has POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT.
  */
 #define POLICY_WEIGHT_SHIFT 10
 
@@ -34,15 +34,18 @@
 #define POLICY_CREDIT_MAX_NS (100 * POLICY_MSEC)
 /* As much as a task must have when it wakes to become prompt. It stays so until nothing is left. */
 #define POLICY_CREDIT_ENTER_NS (8 * POLICY_MSEC)
-/* Credit for each nanosecond of sleep: who sleeps for half as long as it runs, a third of its time, gets back what it took. */
+/*
+ * Credit for each nanosecond of sleep: a task that sleeps for half as long as it runs, a third of its time, gets back
+ * what it took.
+ */
 #define POLICY_CREDIT_PER_SLEEP 2
 /* The longest time that is charged or credited at once: more comes from a fault or a suspended machine. */
 #define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
 /* The longest habitual burst that counts in a deadline. */
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
-/* Who runs for less between sleeps is light. */
+/* A task that runs for less between sleeps is light. */
 #define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
-/* Who is not prompt waits for so long at most, however little it weighs, as long as taking turns allows it. */
+/* A task that is not prompt waits for so long at most, however little it weighs, as long as taking turns allows it. */
 #define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
@@ -102,7 +105,7 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 }
 
 /*
- * How far the domain's virtual clock advances in the longest time that a task may wait, while tasks of these flat weights take
+ * How far the LLC's virtual clock advances in the longest time that a task may wait, while tasks of these flat weights take
  * turns on so many CPUs; but two slices of a task of nice 0 at least, so that with thousands of tasks, whose turns take longer
  * than that anyway, weights keep their meaning.
  */
@@ -114,8 +117,8 @@ static inline s64 policy_max_lag(u64 fair_weight, u64 nr_cpus, u64 slice_ns)
 }
 
 /*
- * Virtual runtime within reach of the domain's virtual clock, so that neither a long run nor a long wait is remembered for ever:
- * two slices of its own time ahead, but not more than max_lag, or behind, and for one that slept nothing behind.
+ * Virtual runtime within reach of the LLC's virtual clock, so that neither a long run nor a long wait is remembered for
+ * ever: two slices of its own time ahead, but not more than max_lag, or behind, and for one that slept nothing behind.
  */
 static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, s64 max_lag, bool slept)
 {

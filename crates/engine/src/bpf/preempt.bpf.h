@@ -19,7 +19,7 @@ static __always_inline bool try_preempt(struct cpu_ctx *cpuc)
 
 /*
  * Where all run interactive work, wake-ups would look at the same CPUs in vain again and again: one look does until batch
- * work starts there anew. Both sides write before they read, so that whoever starts meanwhile is not missed. That the
+ * work starts there anew. Both sides write before they read, so that a task that starts meanwhile is not missed. That the
  * atomic's value is used makes it order on every architecture.
  */
 static __always_inline void clear_preemptible(struct cpu_ctx *cpuc, u64 *preemptible, u64 bit)
@@ -122,8 +122,8 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 
 /*
  * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the task
- * is let through, and the other goes on after it. Who has run least goes first, as in the foreground-background discipline
- * (L. Kleinrock, Queueing Systems II, 1976).
+ * is let through, and the other goes on after it. The task that has run least goes first, as in the foreground-background
+ * discipline (L. Kleinrock, Queueing Systems II, 1976).
  */
 static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu)
 {
@@ -143,7 +143,7 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 
 /* How long a task must have run the last time at most to be worth waiting for, rather than to take another CPU. */
 #define WORTH_WAITING_NS (50 * NSEC_PER_USEC)
-/* What it takes until a CPU that was taken from batch work runs who took it. */
+/* What it takes until a CPU that was taken from batch work runs the task that took it. */
 #define TAKEOVER_NS (20 * NSEC_PER_USEC)
 
 /* The task has the CPU from then on. */
@@ -153,7 +153,7 @@ static __always_inline void note_brief(struct cpu_ctx *cpuc, const struct task_c
 		WRITE_ONCE(cpuc->brief_until_ns, from_ns + tctx->last_burst_ns);
 }
 
-/* The guess was wrong, and somebody waits for who runs here now: true once it has had that time several times over. */
+/* The guess was wrong, and a task waits for the one that runs here now: true once it has had that time several times over. */
 static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {
 	u64 until_ns = READ_ONCE(cpuc->brief_until_ns);

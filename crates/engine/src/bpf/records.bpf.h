@@ -9,7 +9,7 @@
 
 /*
  * How long a record may wait for a parked engine, which then finds many together: while a task waits for the answer; while
- * it was preempted, and will most likely go on without; and when nobody waits.
+ * it was preempted, and will most likely go on without; and when no task waits.
  */
 #define BATCHING_NS (8 * NSEC_PER_MSEC)
 #define PREEMPTED_BATCHING_NS (16 * NSEC_PER_MSEC)
@@ -32,7 +32,7 @@ static void wake_engine(void)
 	count(SCHERZO_CNT_WAKE_ENGINE);
 }
 
-/* Room for a record that nobody depends on for waking up. */
+/* Room for a record that no task depends on for waking up. */
 static __always_inline struct scherzo_queued_task *reserve_record(void)
 {
 	if (bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) > SCHERZO_QUEUED_RING_BYTES - RING_RESERVE_BYTES)
@@ -125,7 +125,7 @@ static __always_inline void wake_engine_if_filling(const struct scherzo_control 
 		wake_engine();
 }
 
-/* Tells user space about a task that never needed it, so that its class stays fresh. Nobody is woken for it. */
+/* Tells user space about a task that never needed it, so that its class stays fresh. The engine is not woken for it. */
 static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 now, u64 enq_flags)
 {
 	struct scherzo_queued_task *record;

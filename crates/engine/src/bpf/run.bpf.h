@@ -8,7 +8,7 @@
 #include "account.bpf.h"
 #include "enqueue.bpf.h"
 
-/* Who has used up its credit may be preempted from now on. */
+/* A task that has used up its credit may be preempted from now on. */
 static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {
 	struct task_ctx *tctx = task_ctx(p);

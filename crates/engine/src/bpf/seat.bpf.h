@@ -5,11 +5,11 @@
  * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
  * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
  *
- * In fifo nobody goes first: all are queued by virtual runtime, where whoever wakes starts at the clock. Among tasks of equal
- * weight that is the order of arrival, and the others get their shares: start-time fair queueing (P. Goyal, H. Vin, H. Cheng,
- * SIGCOMM 1996). Who is prompt may still preempt who is not, unless preemption is off.
+ * In fifo no task goes first: all are queued by virtual runtime, where a task that wakes starts at the clock. Among tasks of
+ * equal weight that is the order of arrival, and the others get their shares: start-time fair queueing (P. Goyal, H. Vin, H.
+ * Cheng, SIGCOMM 1996). A prompt task may still preempt one that is not, unless preemption is off.
  *
- * In low-power the CPUs that are to sleep take no one who is not prompt, unless that task may run on no other CPU or has waited
+ * In low-power the CPUs that are to sleep take no task that is not prompt, unless it may run on no other CPU or has waited
  * in vain.
  */
 #ifndef SCHERZO_SEAT_BPF_H
@@ -46,7 +46,10 @@ static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 ll
 /* CPUs looked at for a prompt task that has run for long. */
 #define NR_LONGER_SAMPLES 16
 
-/* Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives way. */
+/*
+ * Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives
+ * way.
+ */
 VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
@@ -156,7 +159,7 @@ static __always_inline bool has_seat_work(u32 llc, s32 cpu)
 	       nr_queued(DSQ_CPU_FAIR, cpu);
 }
 
-/* The same for the DSQs that are used where user space decides, or nobody does. */
+/* The same for the DSQs that are used where user space decides, or no policy does. */
 static __always_inline bool has_user_seat_work(u32 llc, s32 cpu)
 {
 	return nr_queued(DSQ_INTERACTIVE, llc) || nr_queued(DSQ_BATCH, llc) || nr_queued(DSQ_FIFO, llc) ||
@@ -201,8 +204,8 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 /* A look at the other LLCs for every so many picks. */
 #define PICKS_PER_BALANCE 8
 /*
- * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of those
- * that wait there and those that its CPUs run.
+ * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of
+ * those that wait there and those that its CPUs run.
  */
 static __always_inline s64 balance_min_weight(const struct llc_ctx *llcx, u64 nr_cpus)
 {

@@ -2,9 +2,9 @@
 /*
  * state.bpf.h: maps, contexts and the small accessors that everything else is written in.
  *
- * Ownership: each word of the control page has one writer (see scherzo_wire.h). What BPF relies on (who owns a slot, what is
- * in flight and how much, whether it schedules alone, what runs where) lives in memory that is not mapped by anybody, so
- * that a broken engine cannot forge it; what the page says of it is a copy.
+ * Ownership: each word of the control page has one writer (see scherzo_wire.h). What BPF relies on (which task owns a slot,
+ * what is in flight and how much, whether it schedules alone, what runs where) lives in memory that no process maps, so that
+ * a broken engine cannot forge it; what the page says of it is a copy.
  */
 #ifndef SCHERZO_STATE_BPF_H
 #define SCHERZO_STATE_BPF_H
@@ -16,7 +16,7 @@
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
 /* Interactive work that has run for less since it slept is let finish. */
 #define BURST_MIN_NS (1 * NSEC_PER_MSEC)
-/* Who runs for less between sleeps is believed to sleep again soon. */
+/* A task that runs for less between sleeps is expected to sleep again soon. */
 #define BRIEF_NS (200 * NSEC_PER_USEC)
 
 /* Priorities below this belong to higher scheduling classes. */
@@ -159,8 +159,8 @@ struct head_watch {
 
 struct cpu_ctx {
 	/*
-	 * Non-zero while a batch task runs here: its deadline with the lowest bit set. Who swaps it for zero has preempted the
-	 * CPU, and nobody else will take it from the same task.
+	 * Non-zero while a batch task runs here: its deadline with the lowest bit set. The CPU that swaps it for zero has
+	 * preempted this one, and no other will preempt the same task.
 	 */
 	u64 victim_deadline;
 	u64 higher_class_since_ns; /* see ours_left() */
@@ -177,10 +177,10 @@ struct cpu_ctx {
 	u8 turn_late;
 	u8 turn_balance;
 	u8 turn_seat;
-	bool late_pick; /* the next task was due: nobody may take the CPU from it */
+	bool late_pick; /* the next task was due: it must not be preempted */
 	bool rechecked; /* kicked once since something last ran here */
 	u8 nr_reenqueued; /* times the local DSQ was emptied since one of our tasks last ran here, see empties_local_dsq() */
-	bool makes_room; /* who runs here does, for the engine or for a quicker task */
+	bool makes_room; /* the task that runs here does, for the engine or for a quicker task */
 	bool runs_engine; /* and has it now */
 	bool idle; /* counted in nr_idle */
 	s32 nr_own; /* tasks in DSQ_CPU, see dsq_count() */
@@ -188,17 +188,17 @@ struct cpu_ctx {
 	s32 nr_own_fair; /* in DSQ_CPU_FAIR */
 	struct head_watch prompt_head, fair_head; /* of these two */
 	/*
-	 * Non-zero while an interactive task runs here: as long ago as the task has run since it slept. Who swaps it for zero
-	 * has the CPU next.
+	 * Non-zero while an interactive task runs here: as long ago as the task has run since it slept. The task for which
+	 * it is swapped for zero has the CPU next.
 	 */
 	u64 burst_since_ns;
 	/*
-	 * Non-zero if who has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be gone by
-	 * then.
+	 * Non-zero if the task that has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be
+	 * gone by then.
 	 */
 	u64 brief_until_ns;
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
-	u64 limit_ends_ns; /* when the balance of who runs here is used up, 0 if a timer need not look; see limits.bpf.h */
+	u64 limit_ends_ns; /* when the balance of the task that runs here is used up, 0 if a timer need not look; see limits.bpf.h */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -221,7 +221,7 @@ struct llc_ctx {
 	s32 nr_fifo;
 	/*
 	 * No batch task in the DSQ has an earlier deadline: its head need not be looked at until this one is late. A race
-	 * between two who change it may leave it at another deadline of the DSQ, and costs no more than their distance.
+	 * between two CPUs that change it may leave it at another deadline of the DSQ, and costs no more than their distance.
 	 */
 	u64 batch_from_ns;
 	/* The kernel seat's. */
@@ -259,7 +259,7 @@ struct task_ctx {
 	s32 last_cpu; /* -1 until it first runs */
 	s32 wait_cpu;
 	bool woken; /* woken, but never classified by user space since */
-	bool woken_by_sleeper; /* who woke it said that it was about to sleep */
+	bool woken_by_sleeper; /* the waker said that it was about to sleep */
 	bool prompt; /* has credit, see policy.h */
 	bool slept; /* before it was enqueued last */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
@@ -275,7 +275,7 @@ struct task_ctx {
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
-	bool overruns; /* was parked for as long as anybody may be, and runs for a moment */
+	bool overruns; /* was parked for as long as a task may be, and runs for a moment */
 	/* Of limits, see park.bpf.h. */
 	u32 limiter; /* while it runs: the lowest group with a limit that it is in */
 	u32 released; /* the same from when it is let go until it runs */
@@ -464,7 +464,7 @@ static __always_inline bool is_degraded(void)
 	return READ_ONCE(degraded_seq) & 1;
 }
 
-/* While degraded everything is ordered by arrival: there is nobody to ask for deadlines. */
+/* While degraded everything is ordered by arrival: there is no engine to ask for deadlines. */
 static __always_inline u8 effective_order(struct control_word word)
 {
 	return is_degraded() ? SCHERZO_ORDER_FIFO : word.order;
@@ -517,7 +517,7 @@ static __always_inline u32 cpu_llc(s32 cpu)
 
 /*
  * Each CPU for itself, so that the flag needs no atomics. A CPU notes that it idles before it looks at the DSQs once more,
- * and who queues a task looks here afterwards; that the atomic's value is used makes it order on every architecture.
+ * and a CPU that queues a task looks here afterwards; that the atomic's value is used makes it order on every architecture.
  */
 static __always_inline void note_idle(struct cpu_ctx *cpuc, bool idle)
 {

@@ -20,9 +20,9 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
 
 /*
  * This CPU is being taken down and has passed the point where it still gets interrupts. Work for its own interrupt
- * (scx_bpf_kick_cpu(), a ring's notification, a timer that is started) would stay in its list until it is taken down the
- * next time, and block whatever is added to that list meanwhile. Wake-ups do come from here: of who asked for the CPU to be
- * taken down, and by the interrupt work that the kernel flushes last.
+ * (scx_bpf_kick_cpu(), a ring's notification, a timer that is started) would stay in its list until it is taken down the next
+ * time, and block whatever is added to that list meanwhile. Wake-ups do come from here: of the task that asked for the CPU to
+ * be taken down, and by the interrupt work that the kernel flushes last.
  */
 static __always_inline bool gets_no_interrupts(void)
 {
@@ -95,8 +95,8 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 }
 
 /*
- * An interactive task that found no idle CPU: on whose it runs instead, or -1 if it has to wait in a DSQ. The waker's if
- * that is about to sleep; who is to be believed in that comes first, who only says so comes last.
+ * The busy CPU that an interactive task takes if it found no idle one, or -1 if it has to wait in a DSQ: the waker's if that is
+ * about to sleep. A waker that is_done() believes comes first, one that only says so comes last.
  */
 static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
 					 const struct scherzo_control *page, struct control_word word,
@@ -146,7 +146,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (!page || !tctx)
 		return prev_cpu;
 	word = control_word(page);
-	/* Its place is chosen in enqueue: a local DSQ could be taken by a higher class, with nobody to fetch it. */
+	/* Its place is chosen in enqueue: a local DSQ could be taken by a higher class, from where nothing would fetch it. */
 	if (is_engine(p))
 		return prev_cpu;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * watchdog.bpf.h: the timer that looks after tasks nobody looks after.
+ * watchdog.bpf.h: the timer that finds tasks that wait too long.
  *
  * It runs only while something is in flight or queued, so an idle machine is not woken for it. It may not insert tasks
  * (the kernel allows that from dispatches only): it degrades and kicks, or, for a stall, ends the scheduler.
@@ -90,9 +90,9 @@ static __always_inline struct head_watch *head_watch(u64 dsq_id)
 }
 
 /*
- * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel seat
- * a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts, once
- * it has been the first for so long.
+ * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel
+ * seat a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts,
+ * once it has been the first for so long.
  */
 VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 {
@@ -178,7 +178,7 @@ VERIFIED_ONCE int check_dsqs(u64 now)
 	return 0;
 }
 
-/* Wakes sleepers for batch work that is late: in low-power nobody else does. */
+/* Wakes sleepers for batch work that is late: in low-power nothing else does. */
 VERIFIED_ONCE int kick_for_late_batch(u64 now)
 {
 	u32 llc;
@@ -213,7 +213,7 @@ static int watchdog(void *map, int *key, struct bpf_timer *timer)
 	try_recover(page, now);
 	check_dsqs(now);
 	WRITE_ONCE(page->nr_in_flight, READ_ONCE(nr_in_flight));
-	/* Who changed it meanwhile may have written before us. The atomic orders. */
+	/* A CPU that changed it meanwhile may have written before us. The atomic orders. */
 	WRITE_ONCE(page->nr_in_flight, __sync_fetch_and_add(&nr_in_flight, 0));
 	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_flight));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
