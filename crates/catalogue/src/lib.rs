@@ -181,6 +181,9 @@ pub fn text(reason: Reason, details: &Details) -> String {
     fill_with(&translated(template), |name| argument(name, details))
 }
 
+/// The argument of a finding that names its text: the finding's id, a slash, and which of the texts with that id it is.
+pub const TEXT_ID: &str = "text_id";
+
 /// A finding of `Diagnose`, which comes as an English sentence: its arguments are taken out, the rest is translated, and
 /// they are put in again. Of a sentence that nobody knows, nothing changes.
 #[must_use]
@@ -194,7 +197,7 @@ pub fn finding_text(english: &str, details: &Details) -> String {
 /// The sentence with names in the places of its arguments, the longest first: a short one may be part of it.
 fn template_of(english: &str, details: &Details) -> String {
     let mut values: Vec<_> = details.iter().map(|(name, value)| (value.to_string(), name)).collect();
-    values.retain(|(value, _)| !value.is_empty());
+    values.retain(|(value, name)| !value.is_empty() && *name != TEXT_ID);
     values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     values.iter().fold(english.to_owned(), |text, (value, name)| text.replace(value, &format!("{{{name}}}")))
 }
@@ -278,7 +281,8 @@ mod tests {
 
     #[test]
     fn sentences_give_their_arguments_back() {
-        let details = Details::from([("ops".into(), "lavd_6.18.1".into()), ("release".into(), "6.18.1".into())]);
+        let mut details = Details::from([("ops".into(), "lavd_6.18.1".into()), ("release".into(), "6.18.1".into())]);
+        details.insert(TEXT_ID.into(), "runs".into());
         assert_eq!(template_of("On 6.18.1 runs lavd_6.18.1.", &details), "On {release} runs {ops}.");
         assert_eq!(finding_text("On 6.18.1 runs lavd_6.18.1.", &details), "On 6.18.1 runs lavd_6.18.1.");
     }

@@ -2,7 +2,7 @@
 //! installed kernels could be started instead.
 
 use scherzo_api::{catalogue, details};
-use scherzo_host::{Finding, Root, Severity};
+use scherzo_host::{Finding, GroupSupport, Root, Severity, diagnose_groups};
 use scherzo_i18n::gettext;
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -13,49 +13,66 @@ use crate::installed;
 use crate::output::{self, Output};
 use crate::patience;
 
-/// Stable name of the check, severity, sentence.
-pub(crate) type Line = (String, String, String);
+/// A finding in the language of the person.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Stable name of the check.
+    pub(crate) id: String,
+    /// Stable name of the text, if the service is new enough to tell.
+    pub(crate) text_id: String,
+    pub(crate) severity: String,
+    pub(crate) text: String,
+}
+
+impl Line {
+    pub(crate) fn document(&self) -> Value {
+        json!({"id": self.id, "text_id": self.text_id, "severity": self.severity, "text": self.text})
+    }
+}
 
 pub(crate) async fn run(session: bool, output: &Output) -> Result<(), Failure> {
-    let findings = match ask(session).await {
-        Ok(findings) => findings,
-        Err(problem) => look(&problem),
+    let findings = match Client::connect(session).await {
+        Ok(client) => ask(&client).await,
+        Err(problem) => Err(problem),
     };
+    let findings = findings.unwrap_or_else(|problem| look(&problem));
     let findings = [findings, installed::findings(&Root::default())].concat();
     if output.json {
-        let document = |(id, severity, text): &Line| json!({"id": id, "severity": severity, "text": text});
-        let findings: Vec<Value> = findings.iter().map(document).collect();
+        let findings: Vec<Value> = findings.iter().map(Line::document).collect();
         output::document(Map::from_iter([("findings".to_owned(), json!(findings))]));
     } else {
-        let width = findings.iter().map(|(_, severity, _)| severity_title(severity).width()).max().unwrap_or_default();
-        for (_, severity, text) in &findings {
-            output::line(&format!("{} {text}", output::left(&severity_title(severity), width)));
+        let width = findings.iter().map(|line| severity_title(&line.severity).width()).max().unwrap_or_default();
+        for line in &findings {
+            output::line(&format!("{} {}", output::left(&severity_title(&line.severity), width), line.text));
         }
     }
-    let is_error = |(_, severity, _): &Line| severity == Severity::Error.name();
+    let is_error = |line: &Line| line.severity == Severity::Error.name();
     if findings.iter().any(is_error) { Err(Failure::told(Kind::Failure)) } else { Ok(()) }
 }
 
-async fn ask(session: bool) -> Result<Vec<Line>, Failure> {
-    let client = Client::connect(session).await?;
+/// What the service finds.
+pub(crate) async fn ask(client: &Client) -> Result<Vec<Line>, Failure> {
     let findings = patience::read(async { Ok(client.running().await?.diagnose().await?) }).await?;
-    Ok(findings
-        .into_iter()
-        .map(|(id, severity, text, wire)| (id, severity, catalogue::finding_text(&text, &details::from_wire(&wire))))
-        .collect())
+    let line = |(id, severity, text, wire): (String, String, String, _)| {
+        let details = details::from_wire(&wire);
+        let text_id = details.get(catalogue::TEXT_ID).map(ToString::to_string).unwrap_or_default();
+        Line { id, text_id, severity, text: catalogue::finding_text(&text, &details) }
+    };
+    Ok(findings.into_iter().map(line).collect())
 }
 
 fn look(problem: &Failure) -> Vec<Line> {
-    let id = if problem.kind() == Kind::NoAnswer { "service-silent" } else { "service" };
+    let id = if problem.kind() == Kind::NoAnswer { "service-silent/no-answer" } else { "service/absent" };
     let service = Finding::new(id, Severity::Error, problem.sentence());
-    let findings = std::iter::once(service).chain(scherzo_host::diagnose(&Root::default()));
-    findings
-        .map(|finding| {
-            let arguments = finding.arguments.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
-            let text = catalogue::finding_text(&finding.text, &arguments.collect());
-            (finding.id.to_owned(), finding.severity.name().to_owned(), text)
-        })
-        .collect()
+    let root = Root::default();
+    let groups = diagnose_groups(&root, GroupSupport::default());
+    let findings = std::iter::once(service).chain(scherzo_host::diagnose(&root)).chain(groups);
+    let line = |finding: Finding| {
+        let (id, text_id, severity) = (finding.check().into(), finding.id.into(), finding.severity.name().into());
+        let arguments = finding.arguments.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+        Line { id, text_id, severity, text: catalogue::finding_text(&finding.text, &arguments.collect()) }
+    };
+    findings.map(line).collect()
 }
 
 /// One of a newer service shows as it is.

@@ -75,8 +75,9 @@ fn look_at(root: &Root, release: &str) -> Verdict {
 
 fn finding(release: &str, verdict: &Verdict) -> Line {
     let release: (&str, &dyn Display) = ("release", &release);
-    let (severity, text) = match verdict {
+    let (kind, severity, text) = match verdict {
         Verdict::Fit => (
+            "fit",
             Severity::Good,
             fill(
                 &gettext("The installed kernel {release} has sched_ext, and its type information (BTF) is sound."),
@@ -84,6 +85,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
         Verdict::Configured(error) => (
+            "unchecked",
             Severity::Note,
             fill(
                 &gettext(
@@ -93,6 +95,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
         Verdict::Lacks(missing) => (
+            "incomplete",
             Severity::Warning,
             fill(
                 &gettext("The installed kernel {release} cannot run Scherzo: it was built without {missing}."),
@@ -100,6 +103,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
         Verdict::Malformed(functions) => (
+            "malformed",
             Severity::Warning,
             fill(
                 &gettext(
@@ -110,6 +114,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
         Verdict::Unknown => (
+            "unreadable",
             Severity::Note,
             fill(
                 &gettext("The configuration of the installed kernel {release} cannot be read, so it is not checked."),
@@ -117,7 +122,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
     };
-    (ID.to_owned(), severity.name().to_owned(), text)
+    Line { id: ID.to_owned(), text_id: format!("{ID}/{kind}"), severity: severity.name().to_owned(), text }
 }
 
 #[cfg(test)]
@@ -151,7 +156,7 @@ mod tests {
         put("boot/vmlinuz-7.3.4", &image(b"\xfd7zXZ\0"));
         put("boot/vmlinuz-7.4.0", b"");
         let found = findings(&root);
-        let texts: Vec<_> = found.iter().map(|(_, severity, text)| format!("{severity}: {text}")).collect();
+        let texts: Vec<_> = found.iter().map(|line| format!("{}: {}", line.severity, line.text)).collect();
         let expected = [
             "warning: The installed kernel 6.12.1 cannot run Scherzo: it was built without CONFIG_SCHED_CLASS_EXT.",
             "note: The installed kernel 7.2.12 has sched_ext. Its type information (BTF) could not be checked: invalid data.",
@@ -160,6 +165,6 @@ mod tests {
             "note: The configuration of the installed kernel 7.4.0 cannot be read, so it is not checked.",
         ];
         assert_eq!(texts, expected);
-        assert!(found.iter().all(|(id, ..)| id == ID));
+        assert!(found.iter().all(|line| line.id == ID));
     }
 }

@@ -10,10 +10,14 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::client::Client;
+use crate::doctor::{self, Line};
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
 
+/// Findings about control groups, and the one that is not worth a row.
+const CONTROL_GROUPS: &str = "control-groups";
+const NO_GROUP_IS_SET: &str = "control-groups/none-set";
 /// Labels of the rows below the headline are at least this wide.
 const NR_LABEL_COLUMNS: usize = 8;
 
@@ -23,12 +27,24 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
         Ok(snapshot) => snapshot,
         Err(failure) => return Err(tell_absence(failure, output)),
     };
+    let groups = control_groups(client).await;
     if output.json {
-        output::document(document(&snapshot));
+        let mut document = document(&snapshot);
+        document.insert("control_groups".to_owned(), groups.iter().map(Line::document).collect());
+        output::document(document);
     } else {
-        output::line(&prose(&snapshot, |state, sentence| output.mark(state, sentence)));
+        let is_set = |line: &&Line| line.text_id != NO_GROUP_IS_SET;
+        let texts: Vec<_> = groups.iter().filter(is_set).map(|line| line.text.as_str()).collect();
+        output::line(&prose(&snapshot, &texts, |state, sentence| output.mark(state, sentence)));
     }
     Ok(())
+}
+
+/// What the service finds about control groups; nothing from one that is too old or too busy to say.
+async fn control_groups(client: &Client) -> Vec<Line> {
+    let mut lines = doctor::ask(client).await.unwrap_or_default();
+    lines.retain(|line| line.id == CONTROL_GROUPS);
+    lines
 }
 
 /// Prints as the status that the service is not running or does not answer.
@@ -121,7 +137,7 @@ pub(crate) async fn show_preemption(client: &Client, output: &Output) -> Result<
 
 /// All that is to be said, without colour.
 pub(crate) fn plain(snapshot: &Snapshot) -> String {
-    prose(snapshot, |_, sentence| sentence.replace('*', ""))
+    prose(snapshot, &[], |_, sentence| sentence.replace('*', ""))
 }
 
 fn headline(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> String {
@@ -147,7 +163,7 @@ fn headline(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -
     mark(state, &fill(&sentence, &arguments))
 }
 
-fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> String {
+fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str) -> String) -> String {
     let state = snapshot.known_state();
     let loaded = if snapshot.kernel_ops.is_empty() {
         gettext("no sched_ext scheduler is loaded")
@@ -159,6 +175,8 @@ fn prose(snapshot: &Snapshot, mark: impl Fn(Option<State>, &str) -> String) -> S
         rows.push((gettext("Engine:"), snapshot.engine.clone()));
     }
     rows.extend(snapshot.holds.iter().map(held));
+    // Translators: control groups, whose weights and limits are told on this row.
+    rows.extend(groups.iter().map(|text| (gettext("Groups:"), (*text).to_owned())));
     // In the other states the reason is the last error.
     let is_past = !matches!(state, Some(State::Fallback | State::Unsupported | State::Foreign));
     if is_past && !snapshot.last_error.is_empty() {
@@ -243,7 +261,7 @@ mod tests {
         let (kernel_ops, engine) = ("scherzo_0".into(), "kernel".into());
         let now = Snapshot { kernel_ops, engine, ..snapshot(State::Running, Reason::Default) };
         assert_eq!(
-            prose(&now, plain),
+            prose(&now, &[], plain),
             "Scherzo is running in interactive mode, preemption on.\n\
              Why:     It is the default; nobody chose another mode.\n\
              Kernel:  scherzo_0\n\
@@ -251,12 +269,17 @@ mod tests {
         );
         let hold = [("mode", "fifo".into()), ("application", "make".into()), ("cookie", Detail::Number(3))];
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
-        let text = prose(&Snapshot { holds: vec![hold], ..now }, plain);
+        let text = prose(&Snapshot { holds: vec![hold], ..now }, &[], plain);
         assert!(text.ends_with("\nHeld:    fifo by make, hold 3"), "{text}");
         let hold = [("mode", "fifo".into()), ("cookie", Detail::Number(3))];
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
-        let text = prose(&Snapshot { holds: vec![hold], ..snapshot(State::Running, Reason::Default) }, plain);
-        assert!(text.ends_with("\nHeld:    fifo by a program of another user, hold 3"), "{text}");
+        let text = prose(
+            &Snapshot { holds: vec![hold], ..snapshot(State::Running, Reason::Default) },
+            &["All is kept."],
+            plain,
+        );
+        let rows = "\nHeld:    fifo by a program of another user, hold 3\nGroups:  All is kept.";
+        assert!(text.ends_with(rows), "{text}");
     }
 
     #[test]

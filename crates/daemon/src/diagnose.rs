@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use scherzo_api::catalogue::{self, gettext_noop};
 use scherzo_api::details::Details;
 use scherzo_api::types::Reason;
-use scherzo_host::{Finding, Root, Severity};
+use scherzo_host::{Finding, GroupSupport, Root, Severity};
 use zbus::OwnedVariant;
 
 use crate::config::Config;
@@ -54,24 +54,35 @@ impl Diagnosis {
 pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<Wire> {
     let mut findings = scherzo_host::diagnose(root);
     // Units that were found by their names have been told already.
-    let found = |finding: &Finding| finding.id == "rivals" && finding.severity != Severity::Good;
+    let found = |finding: &Finding| finding.check() == "rivals" && finding.severity != Severity::Good;
     if !rivals.is_empty() && !findings.iter().any(found) {
-        findings.retain(|finding| finding.id != "rivals");
+        findings.retain(|finding| finding.check() != "rivals");
         findings.extend(rivals.iter().map(|rival| rival.finding(root)));
     }
     findings.extend(scherzo_host::diagnose_self(root));
+    findings.extend(scherzo_host::diagnose_groups(root, group_support(now)));
     if now.why.reason == Reason::Quarantined {
         findings.push(quarantine(&now.why.details));
     } else if !now.last_error.is_empty() {
-        findings.push(Finding::new("last-error", Severity::Warning, now.last_error.clone()));
+        findings.push(Finding::new("last-error/text", Severity::Warning, now.last_error.clone()));
     }
     findings.extend(now.not_stored.iter().map(|(what, error)| not_stored(*what, error)));
     findings.extend(configuration(root));
     findings.into_iter().map(pack).collect()
 }
 
+/// What the scheduler does with control groups as it is set up.
+fn group_support(now: &Published) -> GroupSupport {
+    let tunables = now.settings.tunables;
+    GroupSupport {
+        weights: now.choice.seat.is_kernel(),
+        because_of: tunables.needs_user_seat(),
+        partial: tunables.partial,
+    }
+}
+
 fn quarantine(details: &Details) -> Finding {
-    let finding = Finding::new("quarantine", Severity::Error, catalogue::template(Reason::Quarantined));
+    let finding = Finding::new("quarantine/given-up", Severity::Error, catalogue::template(Reason::Quarantined));
     let argument = |name| catalogue::argument(name, details).unwrap_or_default();
     ["kernel", "version", "cause"].into_iter().fold(finding, |finding, name| finding.with(name, argument(name)))
 }
@@ -80,24 +91,32 @@ fn not_stored(what: Stored, error: &str) -> Finding {
     let text = gettext_noop(
         "{file} cannot be written: {error}. What was changed since is lost when the service ends. It is tried again until then.",
     );
-    Finding::new("not-stored", Severity::Warning, text).with("file", Store::file_of(what)).with("error", error)
+    Finding::new("not-stored/unwritable", Severity::Warning, text)
+        .with("file", Store::file_of(what))
+        .with("error", error)
 }
 
 fn configuration(root: &Root) -> Vec<Finding> {
     let problems = Config::read(root).problems;
     if problems.is_empty() {
-        return vec![Finding::new("configuration", Severity::Good, gettext_noop("The configuration has no mistakes."))];
+        return vec![Finding::new(
+            "configuration/sound",
+            Severity::Good,
+            gettext_noop("The configuration has no mistakes."),
+        )];
     }
     let complain = |problem| {
         let text =
             gettext_noop("{problem}; what is below it counts instead. Correct it, then `systemctl reload scherzod`.");
-        Finding::new("configuration", Severity::Warning, text).with("problem", problem)
+        Finding::new("configuration/mistake", Severity::Warning, text).with("problem", problem)
     };
     problems.into_iter().map(complain).collect()
 }
 
 fn pack(finding: Finding) -> Wire {
     let text = |text: String| OwnedVariant::from(zbus::Str::from(text));
-    let arguments = finding.arguments.into_iter().map(|(name, value)| (name.to_owned(), text(value)));
-    (finding.id.to_owned(), finding.severity.name().to_owned(), finding.text, arguments.collect())
+    let (id, text_id) = (finding.check().to_owned(), (catalogue::TEXT_ID, finding.id.to_owned()));
+    let arguments = finding.arguments.into_iter().chain([text_id]);
+    let arguments = arguments.map(|(name, value)| (name.to_owned(), text(value)));
+    (id, finding.severity.name().to_owned(), finding.text, arguments.collect())
 }

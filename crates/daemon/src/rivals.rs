@@ -39,7 +39,7 @@ impl Rival {
         let text = gettext_noop(
             "Another service that loads schedulers is running: process {pid}, which owns the name {name} on the bus. Stop it.",
         );
-        let finding = Finding::new("rivals", Severity::Warning, text);
+        let finding = Finding::new("rivals/owns-name", Severity::Warning, text);
         finding.with("pid", self.pid.to_string()).with("name", self.name)
     }
 

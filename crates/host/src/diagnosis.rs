@@ -38,7 +38,7 @@ impl Severity {
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Stable name of the check.
+    /// Stable name of the text: that of the check, a slash, and which of its texts this is.
     pub id: &'static str,
     /// How much it matters.
     pub severity: Severity,
@@ -49,6 +49,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Stable name of the check.
+    #[must_use]
+    pub fn check(&self) -> &'static str {
+        self.id.split('/').next().unwrap_or_default()
+    }
+
     /// A finding; `{name}` in the text stands for the argument of that name.
     pub fn new(id: &'static str, severity: Severity, text: impl Into<String>) -> Self {
         Self { id, severity, text: text.into(), arguments: Vec::new() }
@@ -72,7 +78,7 @@ pub const fn gettext_noop(text: &'static str) -> &'static str {
 }
 
 /// What a loaded scheduler's name begins with if it is ours.
-const OWN_OPS: &str = "scherzo";
+pub(crate) const OWN_OPS: &str = "scherzo";
 /// What must be in the kernel's configuration.
 const OPTIONS: [&str; 4] = ["CONFIG_SCHED_CLASS_EXT", "CONFIG_BPF_SYSCALL", "CONFIG_BPF_JIT", "CONFIG_DEBUG_INFO_BTF"];
 /// Services that load schedulers.
@@ -106,57 +112,70 @@ pub fn diagnose_self(root: &Root) -> Vec<Finding> {
 }
 
 fn sched_ext(root: &Root) -> Finding {
-    const ID: &str = "sched-ext";
     let release = kernel::release(root).unwrap_or_else(|_| "of unknown version".to_owned());
     let finding = match SchedExt::read(root) {
-        Err(error) => {
-            Finding::new(ID, Severity::Error, gettext_noop("The kernel does not say what it schedules: {error}."))
-                .with("error", error.to_string())
-        }
+        Err(error) => Finding::new(
+            "sched-ext/unreadable",
+            Severity::Error,
+            gettext_noop("The kernel does not say what it schedules: {error}."),
+        )
+        .with("error", error.to_string()),
         Ok(None) => Finding::new(
-            ID,
+            "sched-ext/missing",
             Severity::Error,
             gettext_noop(
                 "The kernel {release} has no sched_ext. Start one built with CONFIG_SCHED_CLASS_EXT (6.12 or later).",
             ),
         ),
         Ok(Some(SchedExt { ops: Some(ops), .. })) if !ops.starts_with(OWN_OPS) => Finding::new(
-            ID,
+            "sched-ext/foreign",
             Severity::Error,
             gettext_noop("Another scheduler, {ops}, is loaded. Stop what loads it; it is left alone until then."),
         )
         .with("ops", ops),
         Ok(Some(SchedExt { ops: Some(ops), .. })) => {
-            Finding::new(ID, Severity::Good, gettext_noop("The scheduler {ops} is loaded.")).with("ops", ops)
+            Finding::new("sched-ext/loaded", Severity::Good, gettext_noop("The scheduler {ops} is loaded."))
+                .with("ops", ops)
         }
-        Ok(Some(SchedExt { phase: Phase::Disabled, .. })) => {
-            Finding::new(ID, Severity::Good, gettext_noop("The kernel {release} has sched_ext, and nothing is loaded."))
-        }
-        Ok(Some(_)) => {
-            Finding::new(ID, Severity::Note, gettext_noop("A scheduler is being loaded or unloaded. Look again."))
-        }
+        Ok(Some(SchedExt { phase: Phase::Disabled, .. })) => Finding::new(
+            "sched-ext/idle",
+            Severity::Good,
+            gettext_noop("The kernel {release} has sched_ext, and nothing is loaded."),
+        ),
+        Ok(Some(_)) => Finding::new(
+            "sched-ext/changing",
+            Severity::Note,
+            gettext_noop("A scheduler is being loaded or unloaded. Look again."),
+        ),
     };
     finding.with("release", release)
 }
 
 fn config(root: &Root) -> Option<Finding> {
-    const ID: &str = "kernel-config";
     let release = kernel::release(root).ok()?;
     let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
     let Some(text) = places.iter().find_map(|place| root.read(place).ok()) else {
         return Some(Finding::new(
-            ID,
+            "kernel-config/unreadable",
             Severity::Note,
             gettext_noop("The kernel's configuration file cannot be read, so it is not checked."),
         ));
     };
     let missing = missing_options(&text);
     Some(if missing.is_empty() {
-        Finding::new(ID, Severity::Good, gettext_noop("The kernel is configured for sched_ext and BPF."))
+        Finding::new(
+            "kernel-config/complete",
+            Severity::Good,
+            gettext_noop("The kernel is configured for sched_ext and BPF."),
+        )
     } else {
         let missing = missing.join(", ");
-        Finding::new(ID, Severity::Error, gettext_noop("The kernel was built without {missing}. Start another one."))
-            .with("missing", missing)
+        Finding::new(
+            "kernel-config/incomplete",
+            Severity::Error,
+            gettext_noop("The kernel was built without {missing}. Start another one."),
+        )
+        .with("missing", missing)
     })
 }
 
@@ -168,21 +187,20 @@ pub fn missing_options(config: &str) -> Vec<&'static str> {
 }
 
 fn type_information(root: &Root) -> Finding {
-    const ID: &str = "btf";
-    let problem = |text| Finding::new(ID, Severity::Error, text);
+    let problem = |id, text| Finding::new(id, Severity::Error, text);
     match btf::read(root) {
-        Err(error) => problem(gettext_noop(
+        Err(error) => problem("btf/unreadable", gettext_noop(
             "The kernel's type information (BTF) cannot be read: {error}. Start a kernel built with \
              CONFIG_DEBUG_INFO_BTF.",
         ))
         .with("error", error.to_string()),
-        Ok(None) => problem(gettext_noop(
+        Ok(None) => problem("btf/damaged", gettext_noop(
             "The kernel's type information (BTF) is damaged. Start a kernel built with CONFIG_DEBUG_INFO_BTF.",
         )),
         Ok(Some(types)) if types.malformed_kfuncs.is_empty() => {
-            Finding::new(ID, Severity::Good, gettext_noop("The kernel's type information (BTF) is sound."))
+            Finding::new("btf/sound", Severity::Good, gettext_noop("The kernel's type information (BTF) is sound."))
         }
-        Ok(Some(types)) => problem(gettext_noop(
+        Ok(Some(types)) => problem("btf/malformed", gettext_noop(
             "The kernel's type information (BTF) is malformed, so that no scheduler can be loaded: it shows a hidden \
              argument of {functions}. The kernel was built with pahole older than 1.26. Start another build.",
         ))
@@ -191,13 +209,12 @@ fn type_information(root: &Root) -> Finding {
 }
 
 fn lockdown(root: &Root) -> Option<Finding> {
-    const ID: &str = "lockdown";
     // Without the file there is no lockdown.
     let text = root.read("sys/kernel/security/lockdown").ok()?;
     let level = text.split_once('[')?.1.split_once(']')?.0.to_owned();
     Some(if level == "confidentiality" {
         Finding::new(
-            ID,
+            "lockdown/forbids",
             Severity::Error,
             gettext_noop(
                 "Kernel lockdown is at \"confidentiality\", which forbids BPF to read kernel memory. \
@@ -206,7 +223,7 @@ fn lockdown(root: &Root) -> Option<Finding> {
         )
         .with("level", level)
     } else {
-        Finding::new(ID, Severity::Good, gettext_noop("Kernel lockdown ({level}) does not forbid BPF."))
+        Finding::new("lockdown/allows", Severity::Good, gettext_noop("Kernel lockdown ({level}) does not forbid BPF."))
             .with("level", level)
     })
 }
@@ -217,7 +234,7 @@ fn compaction(root: &Root) -> Option<Finding> {
     SchedExt::read(root).ok()?.filter(is_ours)?;
     compact_unevictable(root).ok()?.filter(|value| *value != 0)?;
     Some(Finding::new(
-        "compaction",
+        "compaction/on",
         Severity::Warning,
         gettext_noop(
             "Something has turned vm.compact_unevictable_allowed on while the scheduler runs, which makes its engine \
@@ -233,10 +250,9 @@ fn running<const N: usize>(root: &Root, units: [&'static str; N]) -> String {
 }
 
 fn rivals(root: &Root) -> Finding {
-    const ID: &str = "rivals";
     let units = running(root, RIVALS);
     if units.is_empty() {
-        Finding::new(ID, Severity::Good, gettext_noop("No other service that loads schedulers is running."))
+        Finding::new("rivals/none", Severity::Good, gettext_noop("No other service that loads schedulers is running."))
     } else {
         rival_units(&units)
     }
@@ -248,37 +264,40 @@ pub fn rival_units(units: &str) -> Finding {
     let text = gettext_noop(
         "Another service that loads schedulers is running. `sudo systemctl disable --now {units}` stops it.",
     );
-    Finding::new("rivals", Severity::Warning, text).with("units", units)
+    Finding::new("rivals/running", Severity::Warning, text).with("units", units)
 }
 
 fn power_daemons(root: &Root) -> Finding {
-    const ID: &str = "power-daemons";
     let units = running(root, POWER_DAEMONS);
     if units.is_empty() {
         Finding::new(
-            ID,
+            "power-daemons/none",
             Severity::Note,
             gettext_noop(
                 "Neither UPower nor a power-profiles daemon is running, so the mode does not follow battery and profile.",
             ),
         )
     } else {
-        Finding::new(ID, Severity::Good, gettext_noop("The mode can follow {units}.")).with("units", units)
+        Finding::new("power-daemons/found", Severity::Good, gettext_noop("The mode can follow {units}."))
+            .with("units", units)
     }
 }
 
 fn files(root: &Root) -> Finding {
-    const ID: &str = "files";
     let paths = PROTECTED.into_iter().map(PathBuf::from).chain(engine(root));
     let is_open =
         |path: &PathBuf| fs::metadata(root.path(path)).is_ok_and(|about| about.mode() & WRITABLE_BY_OTHERS != 0);
     let open: Vec<_> = paths.filter(is_open).map(|path| format!("/{}", path.display())).collect();
     if open.is_empty() {
-        Finding::new(ID, Severity::Good, gettext_noop("Nobody but their owner may change Scherzo's files."))
+        Finding::new(
+            "files/protected",
+            Severity::Good,
+            gettext_noop("Nobody but their owner may change Scherzo's files."),
+        )
     } else {
         let open = open.join(" ");
         let text = gettext_noop("Other users may change Scherzo's files. `sudo chmod go-w {files}` stops that.");
-        Finding::new(ID, Severity::Warning, text).with("files", open)
+        Finding::new("files/writable", Severity::Warning, text).with("files", open)
     }
 }
 
@@ -289,35 +308,37 @@ fn engine(root: &Root) -> Option<PathBuf> {
 }
 
 fn capabilities(root: &Root) -> Option<Finding> {
-    const ID: &str = "capabilities";
     let status = root.read("proc/self/status").ok()?;
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let held = u64::from_str_radix(held.trim(), 16).ok()?;
     let lacks = |(_, number): &(&str, u32)| held & (1 << number) == 0;
     let missing: Vec<_> = CAPABILITIES.into_iter().filter(lacks).map(|(name, _)| name).collect();
     Some(if missing.is_empty() {
-        Finding::new(ID, Severity::Good, gettext_noop("The service has the capabilities it needs."))
+        Finding::new("capabilities/held", Severity::Good, gettext_noop("The service has the capabilities it needs."))
     } else {
         let missing = missing.join(" ");
         let text = gettext_noop(
             "The service lacks {missing}. Reinstall its unit, and look for drop-ins with `systemctl cat scherzod`.",
         );
-        Finding::new(ID, Severity::Error, text).with("missing", missing)
+        Finding::new("capabilities/missing", Severity::Error, text).with("missing", missing)
     })
 }
 
 fn locked_memory(root: &Root) -> Option<Finding> {
-    const ID: &str = "locked-memory";
     let limits = root.read("proc/self/limits").ok()?;
     let soft = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_whitespace().next()?;
     Some(if soft == "unlimited" {
-        Finding::new(ID, Severity::Good, gettext_noop("The service may lock as much memory as it needs."))
+        Finding::new(
+            "locked-memory/unlimited",
+            Severity::Good,
+            gettext_noop("The service may lock as much memory as it needs."),
+        )
     } else {
         let text = gettext_noop(
             "The service may lock {bytes} bytes of memory, which some kernels find too little. \
              Its unit should say LimitMEMLOCK=infinity.",
         );
-        Finding::new(ID, Severity::Warning, text).with("bytes", soft)
+        Finding::new("locked-memory/limited", Severity::Warning, text).with("bytes", soft)
     })
 }
 
@@ -330,7 +351,7 @@ mod tests {
     const BTF: &str = "sys/kernel/btf/vmlinux";
 
     fn severity(findings: &[Finding], id: &str) -> Option<Severity> {
-        findings.iter().find(|finding| finding.id == id).map(|finding| finding.severity)
+        findings.iter().find(|finding| finding.check() == id).map(|finding| finding.severity)
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Errors name the file. Nothing is cached: a reader that is asked twice reads twice.
 
 mod btf;
+mod control_groups;
 mod cores;
 mod diagnosis;
 mod error;
@@ -17,6 +18,7 @@ mod sysctl;
 mod topology;
 
 pub use btf::{KernelTypes, check as check_types, kernel_types, malformed_kfuncs, quote_names};
+pub use control_groups::{GroupSupport, diagnose_groups};
 pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options, rival_units};
 pub use error::Error;
 pub use kernel::release;

@@ -8,6 +8,7 @@ mod client;
 mod compatibility;
 mod config;
 mod contract;
+mod control_groups;
 mod descriptions;
 mod faults;
 mod floods;

@@ -1,0 +1,329 @@
+//! Weights and limits of control groups: which there are, and who keeps them while what is loaded.
+
+use std::fs;
+use std::path::Path;
+
+use crate::diagnosis::{Finding, OWN_OPS, Severity, gettext_noop};
+use crate::{Root, SchedExt};
+
+/// What the scheduler knows, see `docs/design/policy.md`.
+const MAX_GROUPS: usize = 4095;
+const MAX_LEVELS: usize = 16;
+/// Directories that are looked into, however many there are.
+const MAX_DIRECTORIES: usize = 4 * MAX_GROUPS;
+/// Groups that a sentence names, and how much of a name.
+const MAX_NAMED: usize = 12;
+const MAX_NAME_CHARS: usize = 64;
+/// Where the unified hierarchy is.
+const TREE: &str = "sys/fs/cgroup";
+const NORMAL_WEIGHT: &str = "100";
+
+/// How the scheduler is set up, as far as groups are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSupport {
+    /// It divides by the weights of groups, which the engine in user space does not.
+    pub weights: bool,
+    /// The setting because of which it does not, if it is one.
+    pub because_of: Option<&'static str>,
+    /// It schedules only tasks that have asked for it.
+    pub partial: bool,
+}
+
+impl Default for GroupSupport {
+    fn default() -> Self {
+        Self { weights: true, because_of: None, partial: false }
+    }
+}
+
+/// What has been set for groups, in the words of systemd: `box.service (CPUQuota=50%)`.
+#[derive(Debug, Default)]
+struct Groups {
+    weights: Vec<String>,
+    limits: Vec<String>,
+    nr_seen: usize,
+    nr_directories: usize,
+    /// One of them can have a limit.
+    has_limits: bool,
+}
+
+impl Groups {
+    fn read(root: &Root) -> Self {
+        let mut groups = Self::default();
+        groups.visit(&root.path(TREE), 0);
+        groups
+    }
+
+    /// A group that goes meanwhile has no files any more.
+    fn visit(&mut self, group: &Path, level: usize) {
+        if level > 0 {
+            self.look_at(group);
+        }
+        if level == MAX_LEVELS {
+            return;
+        }
+        let entries = fs::read_dir(group).into_iter().flatten().flatten();
+        let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let mut below: Vec<_> = entries.filter(is_group).map(|entry| entry.path()).collect();
+        below.sort();
+        for group in below {
+            if self.nr_directories == MAX_DIRECTORIES {
+                return;
+            }
+            self.nr_directories += 1;
+            self.visit(&group, level + 1);
+        }
+    }
+
+    fn look_at(&mut self, group: &Path) {
+        let read = |file: &str| fs::read_to_string(group.join(file)).ok().map(|text| text.trim().to_owned());
+        let Some(weight) = read("cpu.weight") else { return };
+        self.nr_seen += 1;
+        if read("cpu.idle").is_some_and(|mark| mark == "1") {
+            self.weights.push(name(group, "CPUWeight=idle"));
+        } else if weight != NORMAL_WEIGHT {
+            self.weights.push(name(group, &format!("CPUWeight={weight}")));
+        }
+        let Some(limit) = read("cpu.max") else { return };
+        self.has_limits = true;
+        if let Some(quota) = quota(&limit) {
+            self.limits.push(name(group, &format!("CPUQuota={quota}%")));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.weights.is_empty() && self.limits.is_empty()
+    }
+}
+
+/// The share of a CPU in percent that `cpu.max` says, if it says any.
+fn quota(limit: &str) -> Option<u64> {
+    let (quota_us, period_us) = limit.split_once(' ')?;
+    let (quota_us, period_us): (u64, u64) = (quota_us.parse().ok()?, period_us.parse().ok()?);
+    quota_us.saturating_mul(100).checked_div(period_us)
+}
+
+/// Whoever may make groups chooses their names.
+fn name(group: &Path, what: &str) -> String {
+    let name = group.file_name().unwrap_or_default().to_string_lossy();
+    let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+    let name: String = name.chars().take(MAX_NAME_CHARS).map(printable).collect();
+    format!("{name} ({what})")
+}
+
+fn named<'a>(groups: impl IntoIterator<Item = &'a String>) -> String {
+    let mut groups = groups.into_iter();
+    let mut names: Vec<_> = groups.by_ref().take(MAX_NAMED).map(String::as_str).collect();
+    if groups.next().is_some() {
+        names.push("…");
+    }
+    names.join(", ")
+}
+
+/// Who keeps the weights and limits of control groups, and what of them has no effect.
+#[must_use]
+pub fn diagnose_groups(root: &Root, support: GroupSupport) -> Vec<Finding> {
+    let groups = Groups::read(root);
+    let ops = SchedExt::read(root).ok().flatten().and_then(|kernel| kernel.ops);
+    let kept = match ops.as_deref() {
+        _ if groups.nr_seen == 0 => without_groups(root),
+        _ if groups.is_empty() => none_is_set(),
+        Some(ops) if !ops.starts_with(OWN_OPS) => foreign(ops, &groups),
+        ours => with_ours(ours.is_some(), &groups, support),
+    };
+    std::iter::once(kept).chain(no_limits(&groups)).chain(too_many(&groups)).chain(autogroups(root)).collect()
+}
+
+fn none_is_set() -> Finding {
+    let text = gettext_noop("No control group has a CPU weight or limit of its own.");
+    Finding::new("control-groups/none-set", Severity::Good, text)
+}
+
+fn without_groups(root: &Root) -> Finding {
+    let controllers = root.read(&format!("{TREE}/cgroup.controllers")).unwrap_or_default();
+    if controllers.split_whitespace().any(|controller| controller == "cpu") {
+        return none_is_set();
+    }
+    let text = gettext_noop(
+        "There are no CPU weights and limits of control groups to keep: the kernel was built without \
+         CONFIG_FAIR_GROUP_SCHED and CONFIG_EXT_GROUP_SCHED, or the CPU controller is not in /sys/fs/cgroup.",
+    );
+    Finding::new("control-groups/no-controller", Severity::Note, text)
+}
+
+fn foreign(ops: &str, groups: &Groups) -> Finding {
+    let text = gettext_noop(
+        "The scheduler {ops} is loaded. Most sched_ext schedulers ignore CPU weights and limits of control groups, \
+         which are set here: {groups}.",
+    );
+    let all = named(groups.weights.iter().chain(&groups.limits));
+    Finding::new("control-groups/foreign", Severity::Warning, text).with("groups", all).with("ops", ops)
+}
+
+fn with_ours(is_loaded: bool, groups: &Groups, support: GroupSupport) -> Finding {
+    let all = named(groups.weights.iter().chain(&groups.limits));
+    let finding = if support.partial {
+        let text = gettext_noop(
+            "With the setting partial, the kernel keeps CPU weights and limits of control groups for ordinary tasks, and \
+             Scherzo for those with SCHED_EXT. A group that has both may use its limit twice: {groups}.",
+        );
+        Finding::new("control-groups/partial", Severity::Note, text)
+    } else if support.weights || groups.weights.is_empty() {
+        kept(is_loaded)
+    } else {
+        return ignored(&named(&groups.weights), support.because_of);
+    };
+    finding.with("groups", all)
+}
+
+fn kept(is_loaded: bool) -> Finding {
+    if is_loaded {
+        let text = gettext_noop("Scherzo keeps the CPU weights and limits of control groups: {groups}.");
+        Finding::new("control-groups/kept", Severity::Good, text)
+    } else {
+        let text = gettext_noop(
+            "The kernel keeps the CPU weights and limits of control groups, and Scherzo does when it is turned on: \
+             {groups}.",
+        );
+        Finding::new("control-groups/kept-when-on", Severity::Good, text)
+    }
+}
+
+fn ignored(groups: &str, because_of: Option<&str>) -> Finding {
+    let Some(setting) = because_of else {
+        let text = gettext_noop(
+            "The engine in user space ignores CPU weights of control groups (limits are kept): {groups}. \
+             `scherzoctl engine kernel` changes that.",
+        );
+        return Finding::new("control-groups/weights-ignored", Severity::Warning, text).with("groups", groups);
+    };
+    let text = gettext_noop(
+        "The setting {setting} has tasks judged in user space, where CPU weights of control groups are ignored (limits are \
+         kept): {groups}. `scherzoctl config unset {setting}` changes that.",
+    );
+    let finding = Finding::new("control-groups/weights-ignored-by-setting", Severity::Warning, text);
+    finding.with("groups", groups).with("setting", setting)
+}
+
+fn no_limits(groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop(
+        "The kernel was built without limits of control groups (CONFIG_CFS_BANDWIDTH): CPUQuota= has no effect, with \
+         Scherzo or without.",
+    );
+    let is_lacking = groups.nr_seen > 0 && !groups.has_limits;
+    is_lacking.then(|| Finding::new("control-groups/no-limits", Severity::Note, text))
+}
+
+fn too_many(groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop(
+        "There are more than {max} control groups. Those beyond count as part of the group that they are in.",
+    );
+    let is_beyond = groups.nr_seen > MAX_GROUPS;
+    let finding = || Finding::new("control-groups/too-many", Severity::Note, text).with("max", MAX_GROUPS.to_string());
+    is_beyond.then(finding)
+}
+
+/// Autogroups are for tasks that are in no control group with a CPU controller.
+fn autogroups(root: &Root) -> Option<Finding> {
+    let enabled = root.read("proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|mark| mark == "1");
+    let controllers = root.read(&format!("{TREE}/cgroup.subtree_control")).unwrap_or_default();
+    let grouped = controllers.split_whitespace().any(|controller| controller == "cpu");
+    let text = gettext_noop(
+        "Autogroups are enabled (kernel.sched_autogroup_enabled): by itself the kernel divides the CPUs among sessions \
+         before it divides them among tasks. Scherzo does not: a session with more tasks gets more.",
+    );
+    (enabled && !grouped).then(|| Finding::new("control-groups/autogroups", Severity::Note, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::tests::tree;
+
+    const GROUPS: [(&str, &str); 8] = [
+        ("sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n"),
+        ("sys/fs/cgroup/system.slice/cpu.weight", "100\n"),
+        ("sys/fs/cgroup/system.slice/cpu.max", "max 100000\n"),
+        ("sys/fs/cgroup/system.slice/box.service/cpu.weight", "20\n"),
+        ("sys/fs/cgroup/system.slice/box.service/cpu.max", "50000 100000\n"),
+        ("sys/fs/cgroup/user.slice/cpu.weight", "1\n"),
+        ("sys/fs/cgroup/user.slice/cpu.idle", "1\n"),
+        ("proc/sys/kernel/sched_autogroup_enabled", "1\n"),
+    ];
+
+    /// What is said about a host with these files besides: ids, and the first sentence.
+    fn said(files: &[(&str, &str)], support: GroupSupport) -> (Vec<&'static str>, String) {
+        let (_dir, root) = tree(files);
+        let findings = diagnose_groups(&root, support);
+        assert!(findings.iter().all(|finding| !finding.text.contains('{')), "{findings:#?}");
+        (findings.iter().map(|finding| finding.id).collect(), findings[0].text.clone())
+    }
+
+    fn loaded(ops: &str) -> Vec<(&str, &str)> {
+        let sched_ext = [
+            ("sys/kernel/sched_ext/state", "enabled\n"),
+            ("sys/kernel/sched_ext/enable_seq", "1\n"),
+            ("sys/kernel/sched_ext/switch_all", "1\n"),
+            ("sys/kernel/sched_ext/nr_rejected", "0\n"),
+            ("sys/kernel/sched_ext/root/ops", ops),
+        ];
+        [GROUPS.as_slice(), &sched_ext].concat()
+    }
+
+    #[test]
+    fn what_is_set_is_named_before_it_is_turned_on_and_while_it_runs() {
+        let all = "box.service (CPUWeight=20), user.slice (CPUWeight=idle), box.service (CPUQuota=50%)";
+        let (ids, text) = said(&GROUPS, GroupSupport::default());
+        assert!(ids == ["control-groups/kept-when-on"] && text.contains(all), "{ids:?} {text}");
+        let (ids, text) = said(&loaded("scherzo_1\n"), GroupSupport::default());
+        assert!(ids == ["control-groups/kept"] && text.contains(all), "{ids:?} {text}");
+    }
+
+    #[test]
+    fn what_ignores_them_is_named() {
+        let user = GroupSupport { weights: false, ..GroupSupport::default() };
+        let (ids, text) = said(&loaded("scherzo_1\n"), user);
+        assert!(ids == ["control-groups/weights-ignored"] && !text.contains("CPUQuota"), "{ids:?} {text}");
+        let study = GroupSupport { because_of: Some("full_user"), ..user };
+        let (ids, text) = said(&GROUPS, study);
+        assert!(ids == ["control-groups/weights-ignored-by-setting"] && text.contains("unset full_user"), "{text}");
+        let partial = GroupSupport { partial: true, ..GroupSupport::default() };
+        assert_eq!(said(&GROUPS, partial).0, ["control-groups/partial"]);
+        let (ids, text) = said(&loaded("other\n"), GroupSupport::default());
+        assert!(ids == ["control-groups/foreign"] && text.contains("other") && text.contains("CPUQuota=50%"), "{text}");
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_named() {
+        assert_eq!(said(&[], GroupSupport::default()).0, ["control-groups/no-controller"]);
+        let unused = [("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n")];
+        assert_eq!(said(&unused, GroupSupport::default()).0, ["control-groups/none-set"]);
+        let unlimited = [("sys/fs/cgroup/a.slice/cpu.weight", "100\n")];
+        let ids = said(&unlimited, GroupSupport::default()).0;
+        assert_eq!(ids, ["control-groups/none-set", "control-groups/no-limits"]);
+    }
+
+    #[test]
+    fn autogroups_are_named_where_they_would_count() {
+        let autogroups = ("proc/sys/kernel/sched_autogroup_enabled", "1\n");
+        let root = ("sys/fs/cgroup/cgroup.controllers", "cpu\n");
+        let ids = said(&[autogroups, root], GroupSupport::default()).0;
+        assert_eq!(ids, ["control-groups/none-set", "control-groups/autogroups"]);
+    }
+
+    #[test]
+    fn names_are_not_trusted_and_many_are_cut() {
+        let weights = |number| (format!("sys/fs/cgroup/{number:02}\u{1b}[31m/cpu.weight"), "7\n");
+        let files: Vec<_> = (0..=MAX_NAMED).map(weights).collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let (_, text) = said(&files, GroupSupport::default());
+        assert!(text.contains("00\u{fffd}[31m (CPUWeight=7)") && text.ends_with(", …."), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains("12\u{fffd}"), "{text}");
+    }
+
+    #[test]
+    fn limits_are_told_in_percent() {
+        assert_eq!(quota("max 100000"), None);
+        assert_eq!(quota("150000 100000"), Some(150));
+        assert_eq!((quota("1 0"), quota("nonsense"), quota("-1 5")), (None, None, None));
+    }
+}
