@@ -13,6 +13,10 @@ use crate::work::Calibration;
 /// Version of the JSON object; fields may be added without changing it.
 const SCHEMA: u32 = 1;
 
+/// How many of the longest samples are told one by one: enough for the 99.9th percentile of 60,000,
+/// over several probes.
+const NR_LONGEST: usize = 64;
+
 /// The result of one probe.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -77,7 +81,7 @@ impl fmt::Display for Report {
 }
 
 /// Percentiles by nearest rank, in µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Distribution {
     p50: f64,
     p90: f64,
@@ -85,19 +89,23 @@ struct Distribution {
     p999: f64,
     max: f64,
     n: usize,
+    /// The longest ones, longest first.
+    longest: Vec<f64>,
 }
 
 impl Distribution {
     fn of(mut samples_ns: Vec<u64>) -> Self {
         samples_ns.sort_unstable();
-        let us = |per_mille| rounded(percentile(&samples_ns, per_mille) as f64 / 1_000.0, 10.0);
-        Self { p50: us(500), p90: us(900), p99: us(990), p999: us(999), max: us(1_000), n: samples_ns.len() }
+        let in_us = |ns: u64| rounded(ns as f64 / 1_000.0, 10.0);
+        let us = |per_mille| in_us(percentile(&samples_ns, per_mille));
+        let longest = samples_ns.iter().rev().take(NR_LONGEST).map(|&ns| in_us(ns)).collect();
+        Self { p50: us(500), p90: us(900), p99: us(990), p999: us(999), max: us(1_000), n: samples_ns.len(), longest }
     }
 }
 
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { p50, p90, p99, p999, max, n } = self;
+        let Self { p50, p90, p99, p999, max, n, longest: _ } = self;
         write!(f, "{p50:>9.1} {p90:>9.1} {p99:>9.1} {p999:>9.1} {max:>9.1} {n:>7}")
     }
 }
@@ -130,7 +138,8 @@ mod tests {
     #[test]
     fn distributions_sort_and_convert() {
         let distribution = Distribution::of(vec![3_000, 1_000, 2_040]);
-        let expected = Distribution { p50: 2.0, p90: 3.0, p99: 3.0, p999: 3.0, max: 3.0, n: 3 };
+        let longest = vec![3.0, 2.0, 1.0];
+        let expected = Distribution { p50: 2.0, p90: 3.0, p99: 3.0, p999: 3.0, max: 3.0, n: 3, longest };
         assert_eq!(distribution, expected);
         assert_eq!(Distribution::of(Vec::new()), Distribution::default());
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Workload;
 use crate::peer::RUSTLAND;
@@ -39,7 +38,8 @@ pub enum Contender {
     Scherzo,
     /// Scherzo in low-power mode with preemption; measured only where the machine is not busy.
     LowPower,
-    /// The probe's threads as SCHED_FIFO over the kernel's own scheduler: no scheduler has lower latency.
+    /// The probe's threads as SCHED_FIFO over the kernel's own scheduler. No ordinary task overtakes them; yet where they
+    /// wait is the kernel's choice, and a scheduler that places them better may have lower latencies.
     Floor,
     /// The same without the timers that the kernel's own scheduler sets for the ends of slices (HRTICK, on from Linux
     /// 7.2). On an emulated CPU each of them ends a turn, which makes all latencies look lower than they are: see
@@ -54,8 +54,8 @@ pub struct Account {
     pub at_ns: u64,
     /// CPU time of its process.
     pub cpu_ns: u64,
-    /// Tasks that went through user space.
-    pub nr_user: u64,
+    /// Context switches of the machine to anything but this process; the same count for every scheduler.
+    pub nr_switches: u64,
     /// What only Scherzo counts.
     pub own: Option<Own>,
 }
@@ -63,10 +63,11 @@ pub struct Account {
 /// See [`Account::own`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// Enqueues of tasks that are not interactive and found no idle CPU.
-    pub nr_contended: u64,
-    /// Of these, submitted to user space.
-    pub nr_submitted: u64,
+    /// Enqueues that user space might have decided: of tasks that are not interactive and found no idle CPU, and of
+    /// interactive ones that were submitted.
+    pub nr_decidable: u64,
+    /// Of these, dispatched by user space; what BPF reclaimed before is not among them.
+    pub nr_decided: u64,
     /// Times that a CPU went idle.
     pub nr_idle_entries: u64,
 }
@@ -159,48 +160,37 @@ impl Contender {
     pub(super) fn account(self, shell: &mut dyn Shell) -> Result<Option<Account>> {
         match self {
             Self::Default | Self::Floor | Self::PlainFloor => Ok(None),
-            Self::Rustland => {
-                let nr_user = rustland_dispatches(shell)?;
-                account(shell, RUSTLAND).map(|account| Some(Account { nr_user, ..account }))
-            }
+            Self::Rustland => account(shell, RUSTLAND).map(Some),
             Self::Scherzo | Self::LowPower => {
-                let keys = ["nr_submitted", "nr_contended_batch", "nr_submitted_batch", "nr_idle_entries"];
-                let [nr_user, nr_contended, nr_submitted, nr_idle_entries] = service::statistics(shell, keys)?;
-                let own = Some(Own { nr_contended, nr_submitted, nr_idle_entries });
-                account(shell, ENGINE).map(|account| Some(Account { nr_user, own, ..account }))
+                let keys = ["nr_contended_batch", "nr_submitted", "nr_submitted_batch", "nr_user", "nr_idle_entries"];
+                let [contended, submitted, submitted_batch, nr_decided, nr_idle_entries] =
+                    service::statistics(shell, keys)?;
+                let nr_decidable = contended + submitted.saturating_sub(submitted_batch);
+                let own = Some(Own { nr_decidable, nr_decided, nr_idle_entries });
+                account(shell, ENGINE).map(|account| Some(Account { own, ..account }))
             }
         }
     }
 }
 
-/// The clock, and the CPU time of all threads of a program.
+/// The clock, the CPU time of all threads of a program, and the machine's context switches to anything else.
 fn account(shell: &mut dyn Shell, program: &str) -> Result<Account> {
-    let sum = "awk '{ ns += $1 } END { printf \"%.0f\", ns }'";
+    let sums = "awk '{ ns += $1; turns += $3 } END { printf \"%.0f %.0f\", ns, turns }'";
     let text = shell.check(
-        &format!("pid=$(pgrep -xo {program}) && echo $(date +%s%N) $(cat /proc/$pid/task/*/schedstat | {sum})"),
+        &format!(
+            "pid=$(pgrep -xo {program}) && echo $(date +%s%N) $(cat /proc/$pid/task/*/schedstat | {sums}) \
+             $(awk '/^ctxt / {{ print $2 }}' /proc/stat)"
+        ),
         MOMENT,
     )?;
-    let (at_ns, cpu_ns) = text.split_once(' ').with_context(|| format!("no times of {program}: {text}"))?;
-    Ok(Account { at_ns: at_ns.parse()?, cpu_ns: cpu_ns.parse()?, ..Account::default() })
+    parse_account(&text).with_context(|| format!("no times of {program}: {text}"))
 }
 
-/// The peer's own counter, which lies in the global variables of its BPF object.
-fn rustland_dispatches(shell: &mut dyn Shell) -> Result<u64> {
-    let text = shell.check("bpftool --json map dump name bpf_bpf.bss", MOMENT)?;
-    let value: Value = serde_json::from_str(&text).context("bpftool printed no JSON")?;
-    find_number(&value, "nr_user_dispatches").context("scx_rustland does not count its dispatches")
-}
-
-/// The first number of that name, however deep.
-fn find_number(value: &Value, name: &str) -> Option<u64> {
-    match value {
-        Value::Object(fields) => fields
-            .get(name)
-            .and_then(Value::as_u64)
-            .or_else(|| fields.values().find_map(|value| find_number(value, name))),
-        Value::Array(values) => values.iter().find_map(|value| find_number(value, name)),
-        _ => None,
-    }
+/// From the clock, CPU time and turns of the process, and context switches of the machine.
+fn parse_account(text: &str) -> Option<Account> {
+    let numbers = text.split_whitespace().map(|number| number.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    let &[at_ns, cpu_ns, nr_turns, nr_all_switches] = &numbers[..] else { return None };
+    Some(Account { at_ns, cpu_ns, nr_switches: nr_all_switches.saturating_sub(nr_turns), own: None })
 }
 
 impl fmt::Display for Contender {
@@ -219,12 +209,12 @@ impl fmt::Display for Contender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
-    fn numbers_are_found_at_any_depth() {
-        let value = json!([{"formatted": {"value": {".bss": [{"a": 1}, {"nr_user_dispatches": 42}]}}}]);
-        assert_eq!(find_number(&value, "nr_user_dispatches"), Some(42));
-        assert_eq!(find_number(&value, "nr_kernel_dispatches"), None);
+    fn switches_to_the_scheduler_itself_do_not_count() {
+        let account = parse_account("5000 700 40 1040").unwrap();
+        assert_eq!((account.at_ns, account.cpu_ns, account.nr_switches), (5_000, 700, 1_000));
+        assert!(parse_account("5000 700 40").is_none());
+        assert!(parse_account("5000 700 x 1040").is_none());
     }
 }

@@ -1,14 +1,14 @@
-//! Scherzo beside the kernel's default scheduler, a peer, and the best that any scheduler can do: in one boot, in
-//! turns.
+//! Scherzo beside the kernel's default scheduler, a peer, and real-time threads over the default: in one boot, in turns.
 //!
 //! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load;
-//! the order rotates from round to round, so that none is always first. Figures of different boots are not
+//! the order changes from round to round, so that each follows each other equally often. Figures of different boots are not
 //! comparable, and single figures mean little: [`summary`] takes medians and tells the spread, [`promises`] holds
-//! Scherzo's against the others', [`report`] prints both.
+//! Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it.
 
 pub mod contender;
 pub mod peer;
 pub mod promises;
+pub mod provenance;
 pub mod report;
 pub mod sample;
 pub mod summary;
@@ -111,10 +111,20 @@ impl ComparisonPlan {
 
     /// The contenders of a round, in order.
     fn order(&self, round: u32) -> impl Iterator<Item = Contender> {
-        let nr_contenders = self.contenders.len();
-        let first = round as usize % nr_contenders.max(1);
-        self.contenders.iter().cycle().skip(first).take(nr_contenders).copied()
+        places(self.contenders.len(), round as usize).into_iter().map(|place| self.contenders[place])
     }
+}
+
+/// The order of `nr` in a round, by Williams' design: 0, n-1, 1, n-2 and so on, each moved on by the round. Of an even
+/// number each follows each other once in as many rounds, and never twice before; of an odd number twice in twice as
+/// many, of which the second half runs backwards.
+fn places(nr: usize, round: usize) -> Vec<usize> {
+    let zigzag = (0..nr).map(|step| if step % 2 == 0 { step / 2 } else { nr - 1 - step / 2 });
+    let mut order: Vec<_> = zigzag.map(|place| (place + round) % nr).collect();
+    if nr % 2 == 1 && round / nr % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 /// Measures everything planned. `name` says in the progress which comparison this is.
@@ -140,14 +150,38 @@ pub fn run(shell: &mut dyn Shell, plan: &ComparisonPlan, name: &str) -> Result<V
 mod tests {
     use super::*;
 
+    /// How often each follows each other within the first rounds.
+    fn nr_successions(nr: usize, nr_rounds: usize) -> Vec<u32> {
+        let mut count = vec![0; nr * nr];
+        for round in 0..nr_rounds {
+            places(nr, round).windows(2).for_each(|pair| count[pair[0] * nr + pair[1]] += 1);
+        }
+        (0..nr * nr).filter(|pair| pair / nr != pair % nr).map(|pair| count[pair]).collect()
+    }
+
     #[test]
-    fn everyone_is_first_in_turn() {
-        let contenders = vec![Contender::Default, Contender::Scherzo, Contender::Floor];
+    fn each_follows_each_other_equally_often_to_within_one() {
+        for nr in [2, 4, 6, 8] {
+            for nr_rounds in 1..=2 * nr {
+                let count = nr_successions(nr, nr_rounds);
+                let (least, most) = (count.iter().min().unwrap(), count.iter().max().unwrap());
+                assert!(most - least <= 1, "{nr} in {nr_rounds} rounds: {count:?}");
+            }
+        }
+        for nr in [3, 5, 7] {
+            assert!(nr_successions(nr, 2 * nr).iter().all(|&count| count == 2), "{nr}");
+        }
+        assert_eq!(places(1, 3), [0]);
+        assert!(places(0, 0).is_empty());
+    }
+
+    #[test]
+    fn the_orders_of_rounds_are_those_of_the_contenders() {
+        let contenders = vec![Contender::Default, Contender::Floor];
         let plan = ComparisonPlan { loads: vec![Workload::Idle], contenders, nr_rounds: 3, seconds: 10 };
         let order = |round| plan.order(round).collect::<Vec<_>>();
-        assert_eq!(order(0), [Contender::Default, Contender::Scherzo, Contender::Floor]);
-        assert_eq!(order(1), [Contender::Scherzo, Contender::Floor, Contender::Default]);
-        assert_eq!(order(3), order(0));
-        assert_eq!(plan.guest_seconds(), 9 * (10 + sample::WARMUP_SECONDS));
+        assert_eq!(order(0), [Contender::Default, Contender::Floor]);
+        assert_eq!(order(1), [Contender::Floor, Contender::Default]);
+        assert_eq!(plan.guest_seconds(), 6 * (10 + sample::WARMUP_SECONDS));
     }
 }

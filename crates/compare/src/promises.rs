@@ -25,8 +25,6 @@ enum Limit {
     AtLeast(f64, Contender),
     /// No more than the kernel default's beyond the spread of both, or what the method resolves if that is more.
     NoWorse,
-    /// At least this value, independent of the others.
-    AtLeastItself(f64),
     /// At most this value, independent of the others.
     AtMostItself(f64),
 }
@@ -45,10 +43,7 @@ const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Rustland);
 const PROMISES: &[Promise] = &[
     Promise { of: OURS, figure: Figure::TimerP50, loads: BUSY, limit: AS_PROMPT },
     Promise { of: OURS, figure: Figure::TimerP99, loads: BUSY, limit: AS_PROMPT },
-    Promise { of: OURS, figure: Figure::TimerP999, loads: BUSY, limit: AS_PROMPT },
-    Promise { of: OURS, figure: Figure::PipeP50, loads: BUSY, limit: AS_PROMPT },
     Promise { of: OURS, figure: Figure::PipeP99, loads: BUSY, limit: AS_PROMPT },
-    Promise { of: OURS, figure: Figure::PipeP999, loads: BUSY, limit: AS_PROMPT },
     Promise { of: OURS, figure: Figure::DoneP99, loads: BUSY, limit: Limit::AtMost(1.25, Contender::Floor) },
     Promise { of: OURS, figure: Figure::TimerP50, loads: IDLE, limit: Limit::NoWorse },
     Promise { of: OURS, figure: Figure::TimerP99, loads: IDLE, limit: Limit::NoWorse },
@@ -60,13 +55,6 @@ const PROMISES: &[Promise] = &[
         limit: Limit::AtLeast(2.0, Contender::Rustland),
     },
     Promise { of: OURS, figure: Figure::CpuPercent, loads: ALL_BUSY, limit: A_THIRD },
-    Promise { of: OURS, figure: Figure::CpuPerTask, loads: ALL_BUSY, limit: A_THIRD },
-    Promise {
-        of: OURS,
-        figure: Figure::UserPercent,
-        loads: &[Workload::Hog1, Workload::Hog2],
-        limit: Limit::AtLeastItself(90.0),
-    },
     Promise { of: OURS, figure: Figure::TimerMax, loads: &[Workload::Audio], limit: Limit::AtMostItself(2_000.0) },
     Promise { of: Contender::LowPower, figure: Figure::IdleEntries, loads: HALF, limit: Limit::AtMost(0.6, OURS) },
     Promise { of: Contender::LowPower, figure: Figure::TimerP99, loads: HALF, limit: Limit::AtMost(2.0, OURS) },
@@ -126,10 +114,6 @@ fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<P
             let bound = format!("at most {} more", number(slack));
             Some(tell(ours.median <= theirs.median + slack, ratio, &theirs, Contender::Default, &bound))
         }
-        Limit::AtLeastItself(limit) => Some(PromiseResult {
-            is_met: ours.min >= limit,
-            text: format!("{load}: {figure} is {} at the least; at least {limit:.0}", number(ours.min)),
-        }),
         Limit::AtMostItself(limit) => Some(PromiseResult {
             is_met: ours.max <= limit,
             text: format!("{load}: {figure} is {} at the most; at most {limit:.0}", number(ours.max)),

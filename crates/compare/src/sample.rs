@@ -14,17 +14,17 @@ use scherzo_rig::shell::Shell;
 /// Time for a load to settle before the measurement.
 pub const WARMUP_SECONDS: u32 = 2;
 
-/// Percentiles of a latency, in µs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// What is known of the samples of a latency, in µs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
     /// The 99th.
     pub p99: f64,
-    /// The 99.9th.
-    pub p999: f64,
-    /// The longest.
-    pub max: f64,
+    /// How many samples there are.
+    pub nr_samples: u64,
+    /// The longest of them, longest first.
+    pub longest: Vec<f64>,
 }
 
 /// What a scheduler cost while it was measured.
@@ -32,9 +32,9 @@ pub struct Percentiles {
 pub struct Cost {
     /// CPU time of its process, part of one CPU: 0 to the number of CPUs.
     pub cpu_share: f64,
-    /// CPU time of its process for each task that went through user space, in µs.
-    pub us_per_task: Option<f64>,
-    /// Part of the contended enqueues of not interactive tasks that user space decided, 0 to 1.
+    /// CPU time of its process for each context switch of the machine to anything else, in µs.
+    pub us_per_switch: Option<f64>,
+    /// Of the tasks that might have waited for user space, the part that it decided, 0 to 1.
     pub user_share: Option<f64>,
     /// Times that a CPU went idle; Scherzo's only.
     pub idle_entries_per_s: Option<f64>,
@@ -95,8 +95,8 @@ fn percentiles(probe: &Value, name: &str) -> Result<Percentiles> {
     Ok(Percentiles {
         p50: number(distribution, "/p50")?,
         p99: number(distribution, "/p99")?,
-        p999: number(distribution, "/p999")?,
-        max: number(distribution, "/max")?,
+        nr_samples: number(distribution, "/n")? as u64,
+        longest: serde_json::from_value(distribution["longest"].clone()).context("scherzo-bench says no longest")?,
     })
 }
 
@@ -104,14 +104,14 @@ fn cost(before: &Account, after: &Account) -> Cost {
     let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
     let passed_ns = after.at_ns.saturating_sub(before.at_ns);
     let own = before.own.zip(after.own).map(|(before, after)| Own {
-        nr_contended: after.nr_contended.saturating_sub(before.nr_contended),
-        nr_submitted: after.nr_submitted.saturating_sub(before.nr_submitted),
+        nr_decidable: after.nr_decidable.saturating_sub(before.nr_decidable),
+        nr_decided: after.nr_decided.saturating_sub(before.nr_decided),
         nr_idle_entries: after.nr_idle_entries.saturating_sub(before.nr_idle_entries),
     });
     Cost {
         cpu_share: ratio(cpu_ns, passed_ns).unwrap_or(0.0),
-        us_per_task: ratio(cpu_ns / 1e3, after.nr_user.saturating_sub(before.nr_user)),
-        user_share: own.and_then(|own| ratio(own.nr_submitted as f64, own.nr_contended)),
+        us_per_switch: ratio(cpu_ns / 1e3, after.nr_switches.saturating_sub(before.nr_switches)),
+        user_share: own.and_then(|own| ratio(own.nr_decided as f64, own.nr_decidable)),
         idle_entries_per_s: own.and_then(|own| ratio(own.nr_idle_entries as f64 * 1e9, passed_ns)),
     }
 }
@@ -123,8 +123,8 @@ fn ratio(part: f64, whole: u64) -> Option<f64> {
 impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { contender, load, timer_wake_us, throughput, .. } = self;
-        let Percentiles { p50, p99, p999, .. } = timer_wake_us;
-        write!(f, "{contender} under {load}: timer {p50:.0}/{p99:.0}/{p999:.0} µs, throughput {throughput:.0}")
+        let Percentiles { p50, p99, .. } = timer_wake_us;
+        write!(f, "{contender} under {load}: timer {p50:.0}/{p99:.0} µs, throughput {throughput:.0}")
     }
 }
 
@@ -134,16 +134,16 @@ mod tests {
 
     #[test]
     fn cost_is_what_came_in_between() {
-        let account = |at_ns, cpu_ns, nr_user, nr_contended, nr_submitted| Account {
+        let account = |at_ns, cpu_ns, nr_switches, nr_decidable, nr_decided| Account {
             at_ns,
             cpu_ns,
-            nr_user,
-            own: Some(Own { nr_contended, nr_submitted, nr_idle_entries: nr_user }),
+            nr_switches,
+            own: Some(Own { nr_decidable, nr_decided, nr_idle_entries: nr_switches }),
         };
         let cost = cost(&account(1_000_000, 50_000, 10, 100, 90), &account(3_000_000, 150_000, 60, 200, 185));
         let expected = Cost {
             cpu_share: 0.05,
-            us_per_task: Some(2.0),
+            us_per_switch: Some(2.0),
             user_share: Some(0.95),
             idle_entries_per_s: Some(25_000.0),
         };

@@ -1,8 +1,11 @@
-//! Medians over the rounds, with their spread.
+//! Medians over the rounds, with their spread; and what can only be said over all rounds together.
 
 use super::Workload;
 use super::contender::Contender;
-use super::sample::Measurement;
+use super::sample::{Measurement, Percentiles};
+
+/// Samples below which nothing is said about the 99.9th percentile: eight of them lie beyond it.
+const MIN_SAMPLES_OF_P999: u64 = 8_000;
 
 /// One of the figures of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +14,7 @@ pub enum Figure {
     TimerP50,
     /// Timer wake-up, 99th percentile, µs.
     TimerP99,
-    /// Timer wake-up, 99.9th percentile, µs.
+    /// Timer wake-up, 99.9th percentile of all rounds together, µs.
     TimerP999,
     /// Timer wake-up, the longest, µs; means something only for a thread that must be punctual.
     TimerMax,
@@ -19,7 +22,7 @@ pub enum Figure {
     PipeP50,
     /// Pipe wake-up, 99th percentile, µs.
     PipeP99,
-    /// Pipe wake-up, 99.9th percentile, µs.
+    /// Pipe wake-up, 99.9th percentile of all rounds together, µs.
     PipeP999,
     /// From the timer to the work being done, 99th percentile, µs.
     DoneP99,
@@ -29,9 +32,9 @@ pub enum Figure {
     Switches,
     /// CPU time of the scheduler's process, percent of one CPU.
     CpuPercent,
-    /// The same for each task that went through user space, µs.
-    CpuPerTask,
-    /// Contended enqueues of not interactive tasks that user space decided, percent.
+    /// The same for each context switch of the machine to anything else, µs.
+    CpuPerSwitch,
+    /// Tasks that user space decided, of those that might have waited for it, percent.
     UserPercent,
     /// Times that a CPU went idle, per second.
     IdleEntries,
@@ -51,7 +54,7 @@ impl Figure {
         Self::Throughput,
         Self::Switches,
         Self::CpuPercent,
-        Self::CpuPerTask,
+        Self::CpuPerSwitch,
         Self::UserPercent,
         Self::IdleEntries,
     ];
@@ -71,13 +74,13 @@ impl Figure {
             Self::Throughput => "throughput",
             Self::Switches => "switches/s",
             Self::CpuPercent => "CPU %",
-            Self::CpuPerTask => "CPU µs/task",
+            Self::CpuPerSwitch => "CPU µs/switch",
             Self::UserPercent => "user %",
             Self::IdleEntries => "idle entries/s",
         }
     }
 
-    /// Its value in a sample; `None` where it means nothing.
+    /// Its value in a sample; `None` where it means nothing, or only over all rounds.
     #[must_use]
     pub fn of(self, sample: &Measurement) -> Option<f64> {
         let Measurement { timer_wake_us, pipe_wake_us, work_done_us, cost, .. } = sample;
@@ -85,16 +88,15 @@ impl Figure {
         match self {
             Self::TimerP50 => Some(timer_wake_us.p50),
             Self::TimerP99 => Some(timer_wake_us.p99),
-            Self::TimerP999 => Some(timer_wake_us.p999),
-            Self::TimerMax => is_audio.then_some(timer_wake_us.max),
+            Self::TimerP999 | Self::PipeP999 => None,
+            Self::TimerMax => is_audio.then(|| timer_wake_us.longest.first().copied()).flatten(),
             Self::PipeP50 => (!is_audio).then_some(pipe_wake_us.p50),
             Self::PipeP99 => (!is_audio).then_some(pipe_wake_us.p99),
-            Self::PipeP999 => (!is_audio).then_some(pipe_wake_us.p999),
             Self::DoneP99 => Some(work_done_us.p99),
             Self::Throughput => (sample.load != Workload::Idle).then_some(sample.throughput),
             Self::Switches => Some(sample.switches_per_s),
             Self::CpuPercent => cost.map(|cost| 100.0 * cost.cpu_share),
-            Self::CpuPerTask => cost.and_then(|cost| cost.us_per_task),
+            Self::CpuPerSwitch => cost.and_then(|cost| cost.us_per_switch),
             Self::UserPercent => cost.and_then(|cost| cost.user_share).map(|share| 100.0 * share),
             Self::IdleEntries => cost.and_then(|cost| cost.idle_entries_per_s),
         }
@@ -132,7 +134,27 @@ impl Spread {
 #[must_use]
 pub fn spread(samples: &[Measurement], contender: Contender, load: Workload, figure: Figure) -> Option<Spread> {
     let of_these = samples.iter().filter(|sample| sample.contender == contender && sample.load == load);
-    Spread::of(of_these.filter_map(|sample| figure.of(sample)).collect())
+    match figure {
+        Figure::TimerP999 => p999(&of_these.map(|sample| &sample.timer_wake_us).collect::<Vec<_>>()),
+        Figure::PipeP999 => p999(&of_these.map(|sample| &sample.pipe_wake_us).collect::<Vec<_>>()),
+        _ => Spread::of(of_these.filter_map(|sample| figure.of(sample)).collect()),
+    }
+}
+
+/// The 99.9th percentile of all samples of all rounds, if there are enough of them and if the rounds tell enough of
+/// their longest.
+fn p999(rounds: &[&Percentiles]) -> Option<Spread> {
+    let nr_samples: u64 = rounds.iter().map(|round| round.nr_samples).sum();
+    // By nearest rank, counted from the longest.
+    let rank = usize::try_from(nr_samples - (nr_samples * 999).div_ceil(1_000)).ok()?;
+    let tells_enough =
+        |round: &&Percentiles| round.longest.len() as u64 == round.nr_samples || round.longest.len() > rank;
+    if nr_samples < MIN_SAMPLES_OF_P999 || !rounds.iter().all(tells_enough) {
+        return None;
+    }
+    let mut longest: Vec<_> = rounds.iter().flat_map(|round| &round.longest).copied().collect();
+    longest.sort_by(|a, b| b.total_cmp(a));
+    Spread::of(vec![*longest.get(rank)?])
 }
 
 #[cfg(test)]
@@ -140,7 +162,7 @@ pub(super) mod tests {
     use super::super::sample::{Cost, Percentiles};
     use super::*;
 
-    /// A sample in which every latency is `us`.
+    /// A sample in which every latency is `us`, a thousand times.
     pub(in super::super) fn sample(
         contender: Contender,
         load: Workload,
@@ -148,11 +170,11 @@ pub(super) mod tests {
         us: f64,
         throughput: f64,
     ) -> Measurement {
-        let percentiles = Percentiles { p50: us, p99: us, p999: us, max: us };
+        let percentiles = Percentiles { p50: us, p99: us, nr_samples: 1_000, longest: vec![us; 64] };
         let has_process = !matches!(contender, Contender::Default | Contender::Floor | Contender::PlainFloor);
         let cost = Cost {
             cpu_share: us / 100_000.0,
-            us_per_task: Some(us / 100.0),
+            us_per_switch: Some(us / 100.0),
             user_share: Some(0.95),
             idle_entries_per_s: Some(throughput),
         };
@@ -160,8 +182,8 @@ pub(super) mod tests {
             contender,
             load,
             round,
-            timer_wake_us: percentiles,
-            pipe_wake_us: percentiles,
+            timer_wake_us: percentiles.clone(),
+            pipe_wake_us: percentiles.clone(),
             work_done_us: percentiles,
             throughput,
             switches_per_s: 1_000.0,
@@ -176,6 +198,18 @@ pub(super) mod tests {
         assert!((spread.half() - 1.0).abs() < 1e-9);
         assert!((Spread::of(vec![1.0, 2.0]).unwrap().median - 1.5).abs() < 1e-9);
         assert_eq!(Spread::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_thousandth_longest_is_found_over_all_rounds_but_not_out_of_few_samples() {
+        let round = |nr_samples, longest| Percentiles { p50: 1.0, p99: 2.0, nr_samples, longest };
+        let quick = round(4_000, (1..=64).rev().map(f64::from).collect());
+        let slow = round(4_000, (101..=164).rev().map(f64::from).collect());
+        // Of 8,000 samples 8 are longer, which all are of the slow round.
+        assert_eq!(p999(&[&quick, &slow]), Spread::of(vec![156.0]));
+        assert_eq!(p999(&[&quick, &round(3_999, slow.longest.clone())]), None);
+        assert_eq!(p999(&[&round(64_000, slow.longest.clone())]), None, "64 of the longest are too few");
+        assert_eq!(p999(&[]), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Scherzo beside the kernel default, scx_rustland and the best that any scheduler can do.
+//! `cargo xtask bench`: Scherzo beside the kernel default, scx_rustland and real-time threads over the default.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use scherzo_compare::contender::{Contender, PEER_PATH};
-use scherzo_compare::report::{Comparison, replace_generated};
+use scherzo_compare::provenance::Provenance;
+use scherzo_compare::report::{Comparison, Publication, replace_generated};
 use scherzo_compare::{self as compare, ComparisonPlan, Workload, peer};
 use scherzo_rig::kernels::{Kernel, Role};
 use scherzo_rig::progress::say;
@@ -32,7 +33,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
     who: Vec<Contender>,
     /// How often to measure each
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// How long each time, in seconds of the guest's clock
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
@@ -61,17 +62,29 @@ pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
         fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
     }
     let payload = rig.payload(tree.path())?;
+    let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
+    // Before measuring: the commit is that of what was built.
+    let provenance = Provenance::find(checkout, options.command(), qemu.lines().next().unwrap_or_default())?;
     let comparisons = compare_on_each(&rig, &kernels, &plan, options.cpus, &payload)?;
-    let text = comparisons.iter().map(Comparison::to_string).collect::<Vec<_>>().join("\n");
+    let publication = Publication { provenance, comparisons };
+    let text = publication.to_string();
     println!("\n{text}");
-    let raw = serde_json::to_string(&comparisons)? + "\n";
+    let raw = serde_json::to_string(&publication)? + "\n";
     if let Some(path) = &options.json {
         fs::write(path, &raw).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if options.publish {
         publish(checkout, &text, &raw)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(verdict(&publication.missed()))
+}
+
+/// A missed promise makes the command fail.
+fn verdict(missed: &[String]) -> ExitCode {
+    for promise in missed {
+        say(&format!("NOT MET: {promise}"));
+    }
+    if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs a guest for each kernel side by side: on virtual clocks they do not disturb each other.
@@ -113,6 +126,19 @@ impl BenchOptions {
         ComparisonPlan { loads: all_if_empty(&self.load), contenders, nr_rounds: self.rounds, seconds: self.seconds }
     }
 
+    /// The command that measures the same again.
+    fn command(&self) -> String {
+        let Self { rounds, seconds, cpus, .. } = self;
+        let loads = self.load.iter().map(Workload::to_string).collect::<Vec<_>>();
+        let contenders = self.who.iter().map(|&who| name_of(who).to_owned()).collect::<Vec<_>>();
+        let lists = [("kernel", &self.kernel), ("load", &loads), ("who", &contenders)];
+        let chosen = lists.iter().filter(|(_, values)| !values.is_empty());
+        let begin = chosen.fold("cargo xtask bench".to_owned(), |command, (option, values)| {
+            format!("{command} --{option} {}", values.join(","))
+        });
+        format!("{begin} --rounds {rounds} --seconds {seconds} --cpus {cpus}")
+    }
+
     fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a Kernel>> {
         if self.kernel.is_empty() {
             return [Role::Lts, Role::Newest].into_iter().map(|role| rig.kernel(role)).collect();
@@ -128,14 +154,19 @@ fn parse_load(name: &str) -> Result<Workload, String> {
 }
 
 fn parse_contender(name: &str) -> Result<Contender, String> {
-    match name {
-        "default" => Ok(Contender::Default),
-        "rustland" => Ok(Contender::Rustland),
-        "scherzo" => Ok(Contender::Scherzo),
-        "low-power" => Ok(Contender::LowPower),
-        "floor" => Ok(Contender::Floor),
-        "plain-floor" => Ok(Contender::PlainFloor),
-        _ => Err("default, rustland, scherzo, low-power, floor or plain-floor".into()),
+    let all = Contender::ALL.map(name_of);
+    let found = Contender::ALL.into_iter().find(|who| name_of(*who) == name);
+    found.ok_or_else(|| format!("one of {}", all.join(", ")))
+}
+
+const fn name_of(contender: Contender) -> &'static str {
+    match contender {
+        Contender::Default => "default",
+        Contender::Rustland => "rustland",
+        Contender::Scherzo => "scherzo",
+        Contender::LowPower => "low-power",
+        Contender::Floor => "floor",
+        Contender::PlainFloor => "plain-floor",
     }
 }
 
@@ -149,5 +180,31 @@ mod tests {
             assert_eq!(parse_load(&load.to_string()), Ok(load));
         }
         assert!(parse_load("hogs").unwrap_err().contains("hog1"));
+    }
+
+    #[test]
+    fn a_missed_promise_makes_the_command_fail() {
+        let codes = [verdict(&[]), verdict(&["6.18: hog1: throughput is low".into()])];
+        assert_eq!(
+            codes.map(|code| format!("{code:?}")),
+            [ExitCode::SUCCESS, ExitCode::FAILURE].map(|c| format!("{c:?}"))
+        );
+    }
+
+    #[test]
+    fn the_command_is_told_without_what_only_this_machine_has() {
+        let options = BenchOptions {
+            kernel: vec!["6.18".into()],
+            load: vec![Workload::Hog1, Workload::Fork],
+            who: vec![Contender::LowPower],
+            rounds: 5,
+            seconds: 10,
+            cpus: 4,
+            publish: false,
+            json: Some("/tmp/raw.json".into()),
+        };
+        let expected =
+            "cargo xtask bench --kernel 6.18 --load hog1,fork --who low-power --rounds 5 --seconds 10 --cpus 4";
+        assert_eq!(options.command(), expected);
     }
 }
