@@ -134,6 +134,14 @@ pub trait Scheduler {
     #[zbus(property)]
     fn last_error(&self) -> zbus::Result<String>;
 
+    /// The id of the last failure: of a reason, or `reverted` or `not-stored`; empty if none.
+    #[zbus(property)]
+    fn last_error_id(&self) -> zbus::Result<String>;
+
+    /// Its arguments.
+    #[zbus(property)]
+    fn last_error_args(&self) -> zbus::Result<HashMap<String, OwnedVariant>>;
+
     /// The machine runs on battery.
     #[zbus(property)]
     fn on_battery(&self) -> zbus::Result<bool>;

@@ -52,6 +52,10 @@ pub struct Snapshot {
     pub kernel_ops: String,
     /// The last failure, empty if none.
     pub last_error: String,
+    /// Its id; empty if there was none, and from a service of before.
+    pub last_error_id: String,
+    /// Its arguments.
+    pub last_error_args: Details,
     /// The machine runs on battery.
     pub on_battery: bool,
     /// The active power profile, empty if none.
@@ -91,14 +95,13 @@ impl Snapshot {
             mode: text(take("Mode")),
             requested_mode: text(take("RequestedMode")),
             reason: text(take("Reason")),
-            reason_args: take("ReasonArgs")
-                .and_then(|value| HashMap::try_from(value).ok())
-                .map(|wire| details::from_wire(&wire))
-                .unwrap_or_default(),
+            reason_args: arguments(take("ReasonArgs")),
             preemption: flag(take("Preemption")),
             engine: text(take("Engine")),
             kernel_ops: text(take("KernelOps")),
             last_error: text(take("LastError")),
+            last_error_id: text(take("LastErrorId")),
+            last_error_args: arguments(take("LastErrorArgs")),
             on_battery: flag(take("OnBattery")),
             power_profile: text(take("PowerProfile")),
             holds: take("Holds").map(holds).unwrap_or_default(),
@@ -135,6 +138,17 @@ impl Snapshot {
             .parse::<Reason>()
             .map_or_else(|_| format!("{}.", self.reason), |reason| catalogue::text(reason, &self.reason_args))
     }
+
+    /// The last failure in the language of the person, as far as this version knows it; empty if there was none.
+    #[must_use]
+    pub fn error_text(&self) -> String {
+        catalogue::error_text(&self.last_error_id, &self.last_error_args).unwrap_or_else(|| self.last_error.clone())
+    }
+}
+
+fn arguments(value: Option<OwnedVariant>) -> Details {
+    let wire = value.and_then(|value| HashMap::try_from(value).ok());
+    wire.map(|wire| details::from_wire(&wire)).unwrap_or_default()
 }
 
 fn text(value: Option<OwnedVariant>) -> String {
@@ -213,5 +227,8 @@ mod tests {
         let properties = HashMap::from([("Reason".to_owned(), string("moon")), ("State".to_owned(), string("full"))]);
         let snapshot = Snapshot::from_properties(properties);
         assert_eq!((snapshot.known_state(), snapshot.why()), (None, "moon.".to_owned()));
+        let properties = [("LastErrorId", "eclipse"), ("LastError", "The moon is away.")];
+        let properties = properties.map(|(name, value)| (name.to_owned(), string(value)));
+        assert_eq!(Snapshot::from_properties(properties.into()).error_text(), "The moon is away.");
     }
 }

@@ -41,6 +41,19 @@ pub const fn gettext_noop(text: &'static str) -> &'static str {
 pub const NO_POLKIT: &str =
     gettext_noop("Only root may do this, because polkit does not answer. Use sudo, or start polkit.");
 
+/// Follows the last failure while the service cannot store something.
+pub const NOT_STORED: &str = gettext_noop(
+    "The service cannot write its files: what was changed is lost when it ends. `scherzoctl doctor` says why.",
+);
+/// Follows a failure after which nothing is tried any more.
+pub const GIVEN_UP: &str = gettext_noop("It is not tried again until you enable Scherzo again.");
+/// The argument that says so.
+pub const GIVEN_UP_MARK: &str = "given_up";
+/// The id of something that could not be stored where there was no other failure.
+pub const NOT_STORED_ID: &str = "not-stored";
+/// The argument of a failure that says which files could not be written.
+pub const NOT_STORED_FILES: &str = "not_stored";
+
 /// What a mode is called.
 #[must_use]
 pub const fn mode_title(mode: RequestedMode) -> &'static str {
@@ -184,6 +197,20 @@ pub fn text(reason: Reason, details: &Details) -> String {
 /// The argument of a finding that names its text: the finding's id, a slash, and which of the texts with that id it is.
 pub const TEXT_ID: &str = "text_id";
 
+/// The last failure, whose id is that of a reason, `reverted`, or `not-stored`, and whether something could not be stored.
+/// Of an id that nobody knows, nothing is said.
+#[must_use]
+pub fn error_text(id: &str, details: &Details) -> Option<String> {
+    let failure = match id {
+        NOT_STORED_ID => None,
+        _ if id == HistoryEvent::Reverted.name() => Some(event_text(HistoryEvent::Reverted, details)),
+        _ => Some(text(id.parse().ok()?, details)),
+    };
+    let sequel = |mark: &str, sentence| details.contains_key(mark).then(|| translated(sentence).into_owned());
+    let sequels = [sequel(GIVEN_UP_MARK, GIVEN_UP), sequel(NOT_STORED_FILES, NOT_STORED)];
+    Some(failure.into_iter().chain(sequels.into_iter().flatten()).collect::<Vec<_>>().join(" "))
+}
+
 /// A finding of `Diagnose`, which comes as an English sentence: its arguments are taken out, the rest is translated, and
 /// they are put in again. Of a sentence that nobody knows, nothing changes.
 #[must_use]
@@ -285,6 +312,22 @@ mod tests {
         details.insert(TEXT_ID.into(), "runs".into());
         assert_eq!(template_of("On 6.18.1 runs lavd_6.18.1.", &details), "On {release} runs {ops}.");
         assert_eq!(finding_text("On 6.18.1 runs lavd_6.18.1.", &details), "On 6.18.1 runs lavd_6.18.1.");
+    }
+
+    #[test]
+    fn the_last_failure_is_a_sentence_with_what_could_not_be_stored() {
+        let mut details = Details::from([("signal".into(), 9.into())]);
+        assert_eq!(error_text("engine-killed", &details).unwrap(), "The engine was killed by signal 9.");
+        details.insert(NOT_STORED_FILES.into(), "/var/lib/scherzo/state.toml".into());
+        assert_eq!(error_text("not-stored", &details).unwrap(), NOT_STORED);
+        assert_eq!(
+            error_text("engine-killed", &details).unwrap(),
+            format!("The engine was killed by signal 9. {NOT_STORED}")
+        );
+        details =
+            [("settings", "mode"), ("reason", "stall"), ("text", "cc1")].map(|(n, v)| (n.into(), v.into())).into();
+        assert!(error_text("reverted", &details).unwrap().starts_with("What was new (mode) was taken back. A task"));
+        assert_eq!(error_text("of-tomorrow", &details), None);
     }
 
     #[test]

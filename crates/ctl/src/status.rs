@@ -180,7 +180,7 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
     // In the other states the reason is the last error.
     let is_past = !matches!(state, Some(State::Fallback | State::Unsupported | State::Foreign));
     if is_past && !snapshot.last_error.is_empty() {
-        rows.push((gettext("Lately:"), snapshot.last_error.clone()));
+        rows.push((gettext("Lately:"), snapshot.error_text()));
     }
     let width = rows.iter().map(|(label, _)| label.width()).max().unwrap_or_default().max(NR_LABEL_COLUMNS);
     let mut lines = vec![headline(snapshot, mark)];
@@ -217,6 +217,8 @@ fn document(now: &Snapshot) -> Map<String, Value> {
         "engine": now.engine,
         "kernel_ops": now.kernel_ops,
         "last_error": now.last_error,
+        "last_error_id": now.last_error_id,
+        "last_error_args": arguments(&now.last_error_args),
         "on_battery": now.on_battery,
         "power_profile": now.power_profile,
         "holds": now.holds.iter().map(arguments).collect::<Vec<_>>(),

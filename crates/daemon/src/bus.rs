@@ -336,6 +336,16 @@ impl Service {
     }
 
     #[zbus(property)]
+    fn last_error_id(&self) -> String {
+        self.published(|now| now.error_id().to_owned())
+    }
+
+    #[zbus(property)]
+    fn last_error_args(&self) -> HashMap<String, OwnedVariant> {
+        self.published(describe::error_arguments)
+    }
+
+    #[zbus(property)]
     fn on_battery(&self) -> bool {
         self.published(|now| now.on_battery)
     }
@@ -410,6 +420,9 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
         compare("ModeDetails", modes(old), modes(new));
     }
     compare("LastError", text(&old.errors()), text(&new.errors()));
+    compare("LastErrorId", text(old.error_id()), text(new.error_id()));
+    let arguments = |now: &Published| Variant::new(describe::error_arguments(now));
+    compare("LastErrorArgs", arguments(old), arguments(new));
     changed
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use scherzo_api::catalogue::{mode_summary, mode_title};
+use scherzo_api::catalogue::{NOT_STORED_FILES, mode_summary, mode_title};
+use scherzo_api::details;
 use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
 use scherzo_api::types::{Mode, RequestedMode, State};
 use scherzo_model::settings::{SettingEffect, SettingType};
@@ -12,6 +13,7 @@ use zbus::{OwnedVariant, Str, Variant};
 
 use crate::config::{Config, Source};
 use crate::settings::to_variant;
+use crate::store::Store;
 
 /// Facts about something, by their names.
 pub type Description = HashMap<String, OwnedVariant>;
@@ -85,6 +87,17 @@ pub fn modes(now: &Published) -> HashMap<String, Description> {
         (mode.name().to_owned(), description)
     };
     RequestedMode::ALL.into_iter().map(describe).collect()
+}
+
+/// Arguments of the last failure, and which files could not be written.
+#[must_use]
+pub fn error_arguments(now: &Published) -> Description {
+    let mut arguments = details::to_wire(&now.last_error.details);
+    if !now.not_stored.is_empty() {
+        let files: Vec<_> = now.not_stored.keys().map(|what| Store::file_of(*what)).collect();
+        arguments.insert(NOT_STORED_FILES.to_owned(), Str::from(files.join(" ")).into());
+    }
+    arguments
 }
 
 fn text(text: &'static str) -> OwnedVariant {

@@ -63,8 +63,8 @@ pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<Wire> {
     findings.extend(scherzo_host::diagnose_groups(root, group_support(now)));
     if now.why.reason == Reason::Quarantined {
         findings.push(quarantine(&now.why.details));
-    } else if !now.last_error.is_empty() {
-        findings.push(Finding::new("last-error/text", Severity::Warning, now.last_error.clone()));
+    } else if !now.last_error.text.is_empty() {
+        findings.push(Finding::new("last-error/text", Severity::Warning, now.last_error.text.clone()));
     }
     findings.extend(now.not_stored.iter().map(|(what, error)| not_stored(*what, error)));
     findings.extend(configuration(root));

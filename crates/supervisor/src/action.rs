@@ -113,7 +113,7 @@ impl FileAction {
 #[derive(Clone, Debug, PartialEq)]
 pub enum BusAction {
     /// Show clients what is so now.
-    Publish(Published),
+    Publish(Box<Published>),
     /// Tell clients that the engine ended without having been asked to.
     TellExit(Fault),
     /// Tell a program that its hold was released by someone else.

@@ -45,7 +45,7 @@ pub use quarantine::{Build, Quarantine};
 pub use refusal::Refusal;
 pub use settings::Settings;
 pub use unstored::{NotStored, Stored};
-pub use view::Published;
+pub use view::{LastError, Published};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +111,7 @@ pub struct Supervisor {
     boot_watch: BootWatch,
     /// Why nothing runs although it should, or cannot.
     fault: Option<Fault>,
-    last_error: String,
+    last_error: LastError,
     waiters: Vec<Waiter>,
     refresh: Refresh,
     /// Who is sent statistics, and their users.
@@ -156,7 +156,7 @@ impl Supervisor {
             boot_delay: boot.first_start.then(|| Time::from_secs(settings.boot_delay_s.into())),
             boot_watch: BootWatch::Over,
             fault: None,
-            last_error: String::new(),
+            last_error: LastError::default(),
             waiters: Vec::new(),
             refresh: Refresh::default(),
             subscribers: BTreeMap::new(),
@@ -378,7 +378,7 @@ impl Supervisor {
         let view = self.view();
         if self.published.as_ref() != Some(&view) {
             self.published = Some(view.clone());
-            self.act(BusAction::Publish(view));
+            self.act(BusAction::Publish(Box::new(view)));
         }
     }
 

@@ -16,6 +16,7 @@ use super::backoff::Backoff;
 use super::event::{Desired, Fault, Time};
 use super::phase::{Applied, Loaded, Phase};
 use super::quarantine::Quarantine;
+use super::view::LastError;
 use crate::settings::{self, Settings};
 
 /// A new setting that has run this long is good.
@@ -65,7 +66,7 @@ impl Blame {
 impl Supervisor {
     /// An engine has failed that had been loaded for `ran`, if at all.
     pub(super) fn failed(&mut self, fault: &Fault, ran: Option<Duration>) {
-        self.last_error = fault.text();
+        self.last_error = LastError::of(fault);
         self.refuse_loading(&fault.to_error());
         self.tell_failure(fault, ran);
         self.fault = Some(fault.clone());
@@ -83,7 +84,7 @@ impl Supervisor {
             Blame::Starvation => self.backoff.starved(self.now),
             Blame::Circumstances => {
                 self.backoff.give_up();
-                self.last_error.push_str(" It is not tried again until you enable Scherzo again.");
+                self.last_error.give_up();
             }
             Blame::Scheduler => {
                 if self.backoff.failed(self.now, ran) {
@@ -104,7 +105,7 @@ impl Supervisor {
     fn quarantine(&mut self, cause: Fault) {
         let quarantine = Quarantine { build: self.build.clone(), cause };
         let fault = quarantine.to_fault();
-        self.last_error = fault.text();
+        self.last_error = LastError::of(&fault);
         self.record(HistoryEvent::Quarantined, fault.to_details());
         self.fault = Some(fault);
         self.quarantine = Some(quarantine.clone());
@@ -117,7 +118,7 @@ impl Supervisor {
         let Some(quarantine) = &self.quarantine else { return };
         if quarantine.build == self.build {
             let fault = quarantine.to_fault();
-            self.last_error = fault.text();
+            self.last_error = LastError::of(&fault);
             self.fault = Some(fault);
             self.backoff.give_up();
         } else {
@@ -158,7 +159,7 @@ impl Supervisor {
     pub(super) fn distrust(&mut self) {
         self.distrusted = true;
         let fault = Fault::plain(Reason::UncleanBoots);
-        self.last_error = fault.text();
+        self.last_error = LastError::of(&fault);
         self.fault = Some(fault);
         self.backoff.give_up();
     }
@@ -168,7 +169,7 @@ impl Supervisor {
         self.backoff = Backoff::default();
         self.boot_delay = None;
         self.fault = None;
-        self.last_error.clear();
+        self.last_error = LastError::default();
     }
 
     /// Puts what has just changed on probation if it concerns the scheduler that is loaded: `settings` and `desired` were
@@ -223,7 +224,7 @@ impl Supervisor {
         self.desired = Desired { enabled: self.desired.enabled, ..desired };
         let mut details = fault.to_details();
         details.insert("settings".to_owned(), names.join(", ").into());
-        self.last_error = scherzo_catalogue::event_text(HistoryEvent::Reverted, &details);
+        self.last_error = LastError::reverted(details.clone());
         self.record(HistoryEvent::Reverted, details);
     }
 

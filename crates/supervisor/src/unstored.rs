@@ -3,17 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use scherzo_catalogue::gettext_noop;
-
 use super::event::Time;
 
 /// A full disk is emptied by someone who then does not wait for long.
 const STORE_AGAIN_EVERY: Duration = Duration::from_secs(5);
-
-/// Follows the last failure while something is not stored.
-pub(super) const WARNING: &str = gettext_noop(
-    "The service cannot write its files: what was changed is lost when it ends. `scherzoctl doctor` says why.",
-);
 
 /// What is kept in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

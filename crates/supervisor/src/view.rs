@@ -1,12 +1,13 @@
 //! What clients see, computed from the state.
 
-use scherzo_catalogue::types::{Reason, RequestedMode, State};
+use scherzo_catalogue::details::Details;
+use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode, State};
 
 use super::Supervisor;
 use super::event::{Choice, Fault, Kernel};
 use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
-use super::unstored::{self, NotStored};
+use super::unstored::NotStored;
 use crate::settings::Settings;
 
 /// The changing properties of the D-Bus interface.
@@ -32,21 +33,57 @@ pub struct Published {
     pub on_battery: bool,
     /// The active power profile, empty if no daemon has any.
     pub power_profile: String,
-    /// The last failure as a sentence, empty if none.
-    pub last_error: String,
+    /// The last failure.
+    pub last_error: LastError,
     /// What could not be stored.
     pub not_stored: NotStored,
     /// Turning it on takes a right of its own.
     pub lifting_needs_more: bool,
 }
 
+/// A failure that stays told until somebody tries anew.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LastError {
+    /// As a sentence; empty if there was none.
+    pub text: String,
+    /// Its reason, or that something was taken back because of it; empty if there was none.
+    pub id: &'static str,
+    /// Arguments.
+    pub details: Details,
+}
+
+impl LastError {
+    pub(super) fn of(fault: &Fault) -> Self {
+        Self { text: fault.text(), id: fault.reason.name(), details: fault.details.clone() }
+    }
+
+    /// Nothing is tried any more.
+    pub(super) fn give_up(&mut self) {
+        self.details.insert(scherzo_catalogue::GIVEN_UP_MARK.to_owned(), 1.into());
+        self.text = format!("{} {}", self.text, scherzo_catalogue::GIVEN_UP);
+    }
+
+    /// What was new has failed; the details are those of the entry of the history.
+    pub(super) fn reverted(details: Details) -> Self {
+        let event = HistoryEvent::Reverted;
+        Self { text: scherzo_catalogue::event_text(event, &details), id: event.name(), details }
+    }
+}
+
 impl Published {
     /// The last failure, and whether something could not be stored.
     #[must_use]
     pub fn errors(&self) -> String {
-        let warning = if self.not_stored.is_empty() { "" } else { unstored::WARNING };
-        let space = if self.last_error.is_empty() || warning.is_empty() { "" } else { " " };
-        format!("{}{space}{warning}", self.last_error)
+        let warning = if self.not_stored.is_empty() { "" } else { scherzo_catalogue::NOT_STORED };
+        let space = if self.last_error.text.is_empty() || warning.is_empty() { "" } else { " " };
+        format!("{}{space}{warning}", self.last_error.text)
+    }
+
+    /// The id of the last failure, or of what follows it in [`Self::errors`] if there was none.
+    #[must_use]
+    pub fn error_id(&self) -> &'static str {
+        let is_only_unstored = self.last_error.id.is_empty() && !self.not_stored.is_empty();
+        if is_only_unstored { scherzo_catalogue::NOT_STORED_ID } else { self.last_error.id }
     }
 }
 

@@ -85,7 +85,8 @@ async fn every_field_is_documented_and_no_other() {
     let holds = bus.ctl(&["--json", "status"]).await.json();
     held.kill().await.unwrap();
     let chosen = bus.ctl(&["--json", "mode", "fifo"]).await.json();
-    check("status", &[absent, off, on, holds, chosen, bus.ctl(&["--json", "preemption", "off"]).await.json()]);
+    let unstored = while_nothing_can_be_stored(&bus, &["--json", "preemption", "off"]).await;
+    check("status", &[absent, off, on, holds, chosen, unstored]);
     check("is-running", &[bus.ctl(&["--json", "is-running"]).await.json()]);
     let failure = bus.ctl(&["--json", "config", "get", "speed"]).await;
     check("Failures", &[serde_json::from_str(&failure.complaint).unwrap()]);
@@ -100,6 +101,17 @@ async fn every_field_is_documented_and_no_other() {
     check("history", &[bus.ctl(&["--json", "history"]).await.json()]);
     check("stats", &[bus.ctl(&["--json", "stats"]).await.json()]);
     check("monitor", &monitored(&bus, 3).await);
+}
+
+/// What a command prints while there is a file where the service's directory should be.
+async fn while_nothing_can_be_stored(bus: &Bus, arguments: &[&str]) -> Value {
+    let [directory, away] = ["var/lib/scherzo", "away"].map(|name| bus.0.directory().join(name));
+    std::fs::rename(&directory, &away).unwrap();
+    std::fs::write(&directory, "").unwrap();
+    let said = bus.ctl(arguments).await.json();
+    std::fs::remove_file(&directory).unwrap();
+    std::fs::rename(&away, &directory).unwrap();
+    said
 }
 
 /// The first documents that `monitor` prints.

@@ -33,7 +33,10 @@ async fn a_killed_engine_is_told_and_brought_back() {
     assert_eq!(exit.args().unwrap().reason(), "engine-killed");
     eventually("it is loaded again", async || stage.kernel().enable_seq == 2).await;
     client.wait_for_state("running").await;
-    assert!(client.snapshot().await.last_error.contains("signal 9"), "what happened stays told");
+    let now = client.snapshot().await;
+    assert!(now.last_error.contains("signal 9"), "what happened stays told");
+    assert_eq!((now.last_error_id.as_str(), &now.last_error_args["signal"]), ("engine-killed", &9.into()));
+    assert_eq!(now.error_text(), now.last_error, "a client makes the same sentence of it");
     client.scheduler.set_enabled(false).await.unwrap();
     assert_eq!(states.await.unwrap(), ["fallback", "starting", "running", "stopped"]);
     daemon.signal(Signal::TERM);
@@ -56,6 +59,7 @@ async fn settings_that_fail_are_taken_back() {
     assert!(read(stage.file("var/lib/scherzo/settings.toml")).contains("starvation_ms = 100"));
     let now = client.snapshot().await;
     assert!(now.last_error.contains("starvation_ms") && now.last_error.contains("simulated ejection"), "{now:?}");
+    assert_eq!((now.last_error_id.as_str(), now.error_text()), ("reverted", now.last_error.clone()));
     let events = client.scheduler.get_history(0).await.unwrap();
     let reverted = events.iter().find(|(_, event, _)| event == "reverted").unwrap();
     assert_eq!(scherzo_api::details::from_wire(&reverted.2)["settings"], "starvation_ms".into());
@@ -115,6 +119,8 @@ async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
     let now = client.snapshot().await;
     assert_eq!((now.state.as_str(), now.mode.as_str()), ("running", "fifo"));
     assert!(now.last_error.contains("cannot write"), "whoever is answered finds it: {}", now.last_error);
+    assert_eq!((now.last_error_id.as_str(), now.error_text()), ("not-stored", now.last_error.clone()));
+    assert!(now.last_error_args["not_stored"].to_string().contains("/var/lib/scherzo/state.toml"), "{now:?}");
     let findings = async || {
         let findings = client.scheduler.diagnose().await.unwrap();
         let files = findings.into_iter().filter(|(id, ..)| id == "not-stored");
@@ -130,6 +136,7 @@ async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
     std::fs::remove_file(&directory).unwrap();
     std::fs::rename(&away, &directory).unwrap();
     eventually("it is stored", async || client.snapshot().await.last_error.is_empty()).await;
+    assert_eq!(client.snapshot().await.last_error_id, "");
     assert_eq!(findings().await, Vec::<String>::new());
     assert!(read(directory.join("state.toml")).contains("mode = \"fifo\""));
     daemon.signal(Signal::TERM);

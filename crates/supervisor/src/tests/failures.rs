@@ -19,7 +19,7 @@ fn a_killed_engine_is_back_within_a_second() {
     world.apply(Op::EngineIsKilled);
     let view = world.state.view();
     assert_eq!((view.state, view.why.reason), (State::Fallback, Reason::EngineKilled));
-    assert!(view.last_error.contains("signal 9"), "{}", view.last_error);
+    assert!(view.last_error.text.contains("signal 9"), "{}", view.last_error.text);
     assert_eq!(world.exits, [Reason::EngineKilled, Reason::EngineKilled]);
     come_back(&mut world);
 }

@@ -28,7 +28,7 @@ fn shown(world: &World) -> (State, Reason) {
 fn six_ejections_in_a_row_are_enough_until_someone_asks() {
     let mut world = quarantined();
     assert_eq!(shown(&world), (State::Fallback, Reason::Quarantined));
-    let text = world.state.view().last_error;
+    let text = world.state.view().last_error.text;
     assert!(text.contains("Linux 6.18") && text.contains("The kernel ejected"), "{text}");
     assert_eq!(world.exits, [Reason::KernelError; 6]);
     let id = world.ask(Request::SetEnabled(true));
@@ -104,7 +104,7 @@ fn a_quarantine_survives_restarts_but_not_another_kernel() {
     world.apply(Op::Restart);
     world.wait(SECOND * 600);
     assert_eq!(shown(&world), (State::Fallback, Reason::Quarantined));
-    assert!(world.state.view().last_error.contains("The kernel ejected"));
+    assert!(world.state.view().last_error.text.contains("The kernel ejected"));
     world.apply(Op::NewKernel);
     world.calm_down();
     assert_eq!(shown(&world).0, State::Running);
@@ -128,7 +128,11 @@ fn settings_that_fail_are_taken_back() {
     world.calm_down();
     world.eject();
     let view = world.state.view();
-    assert!(view.last_error.contains("starvation_ms") && view.last_error.contains("ejected"), "{}", view.last_error);
+    assert!(
+        view.last_error.text.contains("starvation_ms") && view.last_error.text.contains("ejected"),
+        "{}",
+        view.last_error.text
+    );
     assert_eq!((view.settings, world.settings), (good, good));
     world.calm_down();
     assert_eq!(shown(&world).0, State::Running);
@@ -189,7 +193,7 @@ fn choices_are_taken_back_like_settings() {
     let view = world.state.view();
     assert_eq!((view.requested_mode, view.choice.preemption, view.enabled), (RequestedMode::Auto, true, true));
     assert_eq!(view.choice.seat, Seat::Kernel);
-    assert!(view.last_error.contains("mode, preemption, engine"), "{}", view.last_error);
+    assert!(view.last_error.text.contains("mode, preemption, engine"), "{}", view.last_error.text);
     assert_eq!((world.stored.mode, world.stored.seat), (RequestedMode::Auto, None));
 }
 

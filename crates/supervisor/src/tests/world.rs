@@ -407,8 +407,8 @@ impl World {
     fn send(&mut self, action: BusAction) -> Vec<Event> {
         match action {
             BusAction::Publish(view) => {
-                assert_ne!(self.shown.as_ref(), Some(&view), "published without a change");
-                self.shown = Some(view);
+                assert_ne!(self.shown.as_ref(), Some(&*view), "published without a change");
+                self.shown = Some(*view);
             }
             BusAction::TellExit(fault) => self.exits.push(fault.reason),
             BusAction::TellReleased { holder, cookie } => self.released.push((holder, cookie)),
