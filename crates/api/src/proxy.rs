@@ -22,6 +22,10 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn set_mode(&self, mode: &str) -> Result<(), Error>;
 
+    /// Chooses a mode for so many seconds.
+    #[zbus(allow_interactive_auth)]
+    fn set_mode_for(&self, mode: &str, seconds: u32) -> Result<(), Error>;
+
     /// Turns preemption on or off.
     #[zbus(allow_interactive_auth)]
     fn set_preemption(&self, preemption: bool) -> Result<(), Error>;
@@ -37,6 +41,17 @@ pub trait Scheduler {
     /// As `hold_mode`, but the user is never asked for a password.
     #[zbus(name = "HoldMode")]
     fn hold_mode_quietly(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
+
+    /// As `hold_mode`, until the descriptor is closed, or for so many seconds at most unless these are 0; answers with
+    /// the descriptor and the hold's cookie.
+    #[zbus(allow_interactive_auth)]
+    fn open_hold(
+        &self,
+        mode: &str,
+        reason: &str,
+        application: &str,
+        seconds: u32,
+    ) -> Result<(zbus::OwnedFd, u32), Error>;
 
     /// Releases a hold.
     #[zbus(allow_interactive_auth)]
@@ -109,6 +124,10 @@ pub trait Scheduler {
     /// What a person asked for.
     #[zbus(property)]
     fn requested_mode(&self) -> zbus::Result<String>;
+
+    /// When that ends by itself, in seconds since 1970; 0 if it does not.
+    #[zbus(property)]
+    fn requested_mode_until(&self) -> zbus::Result<u64>;
 
     /// Why it is so, see [`crate::types::Reason`].
     #[zbus(property)]

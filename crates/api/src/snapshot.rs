@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub mode: String,
     /// What a person asked for.
     pub requested_mode: String,
+    /// When that ends by itself, in seconds since 1970; 0 if it does not.
+    pub requested_mode_until: u64,
     /// Why it is so, see [`Reason`].
     pub reason: String,
     /// Arguments of the reason.
@@ -94,6 +96,9 @@ impl Snapshot {
             state: text(take("State")),
             mode: text(take("Mode")),
             requested_mode: text(take("RequestedMode")),
+            requested_mode_until: take("RequestedModeUntil")
+                .and_then(|value| value.try_into().ok())
+                .unwrap_or_default(),
             reason: text(take("Reason")),
             reason_args: arguments(take("ReasonArgs")),
             preemption: flag(take("Preemption")),

@@ -16,6 +16,7 @@ Examples:
   scherzoctl enable                    turn Scherzo on, now and after every start
   scherzoctl status                    what runs, and why
   scherzoctl mode low-power            save energy
+  scherzoctl mode fifo --for 2h        first come, first served, for two hours
   scherzoctl mode auto                 let Scherzo decide again
   scherzoctl preemption off            interactive tasks wait for the end of a slice
   scherzoctl engine user               decisions are made in user space
@@ -102,11 +103,14 @@ pub(crate) enum Command {
     ///
     /// low-power: background work keeps to a few CPUs, so that the others sleep.
     ///
-    /// A choice lasts until the next one, or until the computer is plugged in or unplugged.
+    /// A choice lasts until the next one, until the computer is plugged in or unplugged, or as long as --for says.
     Mode {
         /// auto, interactive, fifo or low-power; without it, the mode in effect is shown
         #[arg(value_parser = ModeName { or_auto: true }, hide_possible_values = true)]
         mode: Option<String>,
+        /// Choose it for so long only, then auto again: 30min, 2h, 3d
+        #[arg(long = "for", value_name = "TIME", value_parser = times::parse_span, requires = "mode")]
+        seconds: Option<u32>,
     },
     /// Show or choose whether interactive tasks may take a CPU from batch tasks at once
     Preemption {
@@ -135,7 +139,7 @@ pub(crate) enum Command {
     /// SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command. What a terminal sends to
     /// both, by Ctrl-C for instance, is not passed on once more.
     Run(RunOptions),
-    /// Hold a mode until Ctrl-C, or while a command runs
+    /// Hold a mode until Ctrl-C, for a time, or while a command runs
     ///
     /// Fails if the mode cannot be held; may ask for a password. Signals are passed on to the command as by `run`.
     ///
@@ -268,6 +272,9 @@ pub(crate) struct HoldOptions {
     /// Why, in a few words for people
     #[arg(long, short)]
     pub(crate) reason: String,
+    /// Hold it for so long at most: 30min, 2h, 3d
+    #[arg(long = "for", value_name = "TIME", value_parser = times::parse_span)]
+    pub(crate) seconds: Option<u32>,
     /// The command with its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -358,7 +365,7 @@ mod tests {
     #[test]
     fn options_may_follow_the_command() {
         let options = Options::try_parse_from(["scherzoctl", "mode", "fifo", "--json"]).unwrap();
-        assert!(options.json && matches!(options.command, Command::Mode { mode: Some(mode) } if mode == "fifo"));
+        assert!(options.json && matches!(options.command, Command::Mode { mode: Some(mode), .. } if mode == "fifo"));
     }
 }
 
@@ -413,7 +420,7 @@ mod documented {
         for (alias, mode) in ALIASES {
             for arguments in [&["scherzoctl", "mode", alias][..], &["scherzoctl", "hold", "-r", "why", "-m", alias]] {
                 let understood = match Options::try_parse_from(arguments).unwrap().command {
-                    Command::Mode { mode } => mode,
+                    Command::Mode { mode, .. } => mode,
                     Command::Hold(hold) => Some(hold.mode),
                     other => panic!("{other:?}"),
                 };

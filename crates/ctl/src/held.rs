@@ -29,6 +29,7 @@ pub(crate) struct Held {
     owners: NameOwnerChangedStream,
     /// The service that had granted it has ended.
     lost: bool,
+    cookie: u32,
 }
 
 impl Held {
@@ -38,19 +39,24 @@ impl Held {
         let released = scheduler.receive_hold_released().await?;
         let dbus = DBusProxy::new(&client.bus).await?;
         let owners = dbus.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
-        let held = Self { scheduler, wanted, released, owners, lost: false };
+        let mut held = Self { scheduler, wanted, released, owners, lost: false, cookie: 0 };
         held.renew().await?;
         Ok(held)
     }
 
-    async fn renew(&self) -> Result<(), Failure> {
+    async fn renew(&mut self) -> Result<(), Failure> {
         let Wanted { mode, reason, application, may_ask } = &self.wanted;
-        if *may_ask {
-            self.scheduler.hold_mode(mode, reason, application).await?;
+        self.cookie = if *may_ask {
+            self.scheduler.hold_mode(mode, reason, application).await?
         } else {
-            self.scheduler.hold_mode_quietly(mode, reason, application).await?;
-        }
+            self.scheduler.hold_mode_quietly(mode, reason, application).await?
+        };
         Ok(())
+    }
+
+    /// Gives it back. One that is gone already needs no more.
+    pub(crate) async fn release(self) {
+        let _ = self.scheduler.release_mode(self.cookie).await;
     }
 
     /// Waits until someone releases the hold by choosing a mode. The future must not be dropped and started again: a

@@ -11,7 +11,7 @@ use scherzo_i18n::{fill, gettext};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::cli::{HoldOptions, RunOptions};
 use crate::client::Client;
@@ -32,6 +32,8 @@ enum News {
     Refused(Failure),
     /// Someone chose a mode.
     Released,
+    /// Its time is over.
+    Over,
 }
 
 /// `scherzoctl run`: the command matters more than the hold, so it does not wait for a service that hangs.
@@ -48,7 +50,7 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
         match taken.await {
             Ok(held) => {
                 let _ = tell.send(News::Granted).await;
-                keep(held, tell).await;
+                keep(held, None, tell).await;
             }
             Err(failure) => drop(tell.send(News::Refused(failure)).await),
         }
@@ -78,7 +80,7 @@ pub(crate) async fn hold(client: &Client, output: &Output, options: &HoldOptions
     let mut held = patience::change(&client.bus, Held::take(client, wanted)).await?;
     if !options.command.is_empty() {
         let (tell, news) = mpsc::channel(4);
-        tokio::spawn(keep(held, tell));
+        tokio::spawn(keep(held, options.seconds, tell));
         return accompany(output, &options.mode, news, false, &options.command).await;
     }
     let mut terminate = signal(SignalKind::terminate())?;
@@ -87,14 +89,32 @@ pub(crate) async fn hold(client: &Client, output: &Output, options: &HoldOptions
             output.note(&released_sentence());
             ExitCode::SUCCESS
         }),
+        () = over(options.seconds) => {
+            output.note(&over_sentence());
+            Ok(ExitCode::SUCCESS)
+        }
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Keeps a hold until it is released or lost.
-async fn keep(mut held: Held, tell: mpsc::Sender<News>) {
-    let news = held.last().await.map_or_else(News::Refused, |()| News::Released);
+/// Waits until so many seconds have passed; without a number for ever.
+async fn over(seconds: Option<u32>) {
+    match seconds {
+        Some(seconds) => sleep(Duration::from_secs(seconds.into())).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Keeps a hold until it is released or lost, or its time is over.
+async fn keep(mut held: Held, seconds: Option<u32>, tell: mpsc::Sender<News>) {
+    let news = tokio::select! {
+        last = held.last() => last.map_or_else(News::Refused, |()| News::Released),
+        () = over(seconds) => News::Over,
+    };
+    if matches!(news, News::Over) {
+        held.release().await;
+    }
     let _ = tell.send(news).await;
 }
 
@@ -106,6 +126,10 @@ fn not_held(mode: &str, failure: &Failure) -> Failure {
 
 fn released_sentence() -> String {
     gettext("The hold was released, because someone chose a mode.")
+}
+
+fn over_sentence() -> String {
+    gettext("The hold has ended, because its time is over.")
 }
 
 /// The command's file name, as people know it.
@@ -138,6 +162,7 @@ async fn accompany(
                     not_held(mode, &failure).report(output);
                 }
                 News::Released => output.note(&released_sentence()),
+                News::Over => output.note(&over_sentence()),
             },
         }
     }

@@ -25,6 +25,7 @@ mod times;
 use std::process::ExitCode;
 
 use clap::Parser;
+use scherzo_api::SchedulerProxy;
 
 use cli::{Colour, Command, Options, Switch};
 use client::Client;
@@ -83,9 +84,15 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
         Command::Status => status::show(client, output).await,
         Command::Enable => enable(client, output, true).await,
         Command::Disable => enable(client, output, false).await,
-        Command::Mode { mode: None } => status::show_mode(client, output).await,
-        Command::Mode { mode: Some(mode) } => {
-            client.change(|scheduler| async move { scheduler.set_mode(mode).await }).await?;
+        Command::Mode { mode: None, .. } => status::show_mode(client, output).await,
+        Command::Mode { mode: Some(mode), seconds } => {
+            let choose = |scheduler: SchedulerProxy<'static>| async move {
+                match seconds {
+                    Some(seconds) => scheduler.set_mode_for(mode, *seconds).await,
+                    None => scheduler.set_mode(mode).await,
+                }
+            };
+            client.change(choose).await?;
             status::confirm(client, output).await
         }
         Command::Preemption { preemption: None } => status::show_preemption(client, output).await,

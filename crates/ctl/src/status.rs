@@ -14,6 +14,7 @@ use crate::doctor::{self, Line};
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
+use crate::times;
 
 /// Findings about control groups, and the one that is not worth a row.
 const CONTROL_GROUPS: &str = "control-groups";
@@ -174,6 +175,10 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
     if !snapshot.engine.is_empty() {
         rows.push((gettext("Engine:"), snapshot.engine.clone()));
     }
+    if snapshot.requested_mode_until != 0 {
+        // Translators: when the choice of a mode ends; a date and a time follow.
+        rows.push((gettext("Until:"), times::text(snapshot.requested_mode_until, false)));
+    }
     rows.extend(snapshot.holds.iter().map(held));
     // Translators: control groups, whose weights and limits are told on this row.
     rows.extend(groups.iter().map(|text| (gettext("Groups:"), (*text).to_owned())));
@@ -210,6 +215,7 @@ fn document(now: &Snapshot) -> Map<String, Value> {
         "state": now.state,
         "mode": now.mode,
         "requested_mode": now.requested_mode,
+        "requested_mode_until": now.requested_mode_until,
         "preemption": now.preemption,
         "reason": now.reason,
         "reason_args": arguments(&now.reason_args),

@@ -8,6 +8,10 @@ const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 const TAKEN: &str =
     "give a time such as \"2026-03-01 17:05\", \"17:05\", today, yesterday, 30min, 2h, 3d or @SECONDS since 1970";
 
+/// The error message of [`parse_span`].
+const SPANS_TAKEN: &str = "give a time such as 90s, 30min, 2h or 3d, of a week at most";
+const WEEK_S: i64 = 604_800;
+
 /// `2026-03-01 17:05:09`, in local time or UTC.
 pub(crate) fn text(time_s: u64, is_utc: bool) -> String {
     let moment = i64::try_from(time_s).ok().and_then(|time_s| DateTime::from_timestamp(time_s, 0)).unwrap_or_default();
@@ -21,6 +25,13 @@ pub(crate) fn text(time_s: u64, is_utc: bool) -> String {
 /// Seconds since 1970 of a moment that a person names.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     parse_at(text, &Local::now()).ok_or_else(|| TAKEN.to_owned())
+}
+
+/// Seconds of a span of time such as `2h`, for which something is to last: up to a week, which is the service's limit.
+pub(crate) fn parse_span(text: &str) -> Result<u32, String> {
+    let seconds = ago(text.trim()).filter(|seconds| (1..=WEEK_S).contains(seconds));
+    let seconds = seconds.filter(|_| text.trim().starts_with(|letter: char| letter.is_ascii_digit()));
+    seconds.and_then(|seconds| u32::try_from(seconds).ok()).ok_or_else(|| SPANS_TAKEN.to_owned())
 }
 
 fn parse_at<Zone: TimeZone>(text: &str, now: &DateTime<Zone>) -> Option<u64> {
@@ -81,6 +92,16 @@ mod tests {
         assert_eq!(text(0, true), "1970-01-01 00:00:00 UTC");
         assert_eq!(text(951_782_400, true), "2000-02-29 00:00:00 UTC");
         assert_eq!(text(1_772_384_709, true), "2026-03-01 17:05:09 UTC");
+    }
+
+    #[test]
+    fn spans_are_read_as_people_write_them() {
+        for (text, seconds) in [("2h", 7_200), ("90 s", 90), ("30min", 1_800), ("7d", 604_800), ("1w", 604_800)] {
+            assert_eq!(parse_span(text), Ok(seconds), "{text}");
+        }
+        for senseless in ["", "0s", "2", "-2h", "8d", "@5", "soon", "99999999999999999999h"] {
+            assert!(parse_span(senseless).is_err(), "{senseless}");
+        }
     }
 
     #[test]

@@ -5,26 +5,23 @@
 
 mod arguments;
 mod asking;
+mod descriptor;
+mod telling;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use scherzo_api::Error;
-use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
-    INTERFACE, OBJECT_PATH,
+    ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
 use tokio::sync::{mpsc, watch};
-use zbus::fdo::DBusProxy;
 use zbus::message::Header;
-use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
-use zbus::{Connection, OwnedVariant, Variant};
+use zbus::{Connection, OwnedFd, OwnedVariant, Variant};
 
 use crate::authorize::Authorizer;
 use crate::callers::{Callers, Cost};
@@ -34,9 +31,12 @@ use crate::input::{Answer, HistoryEntry, Input};
 use crate::rivals;
 use crate::settings::{self, Settings};
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
+use arguments::{END_NEEDS_MODE, HOLD_NEEDS_MODE, parse_mode_of_its_own};
 pub(crate) use arguments::{check_changes, error_of, parse_engine, parse_mode};
 use asking::stopping;
-use scherzo_supervisor::{Hold, HoldRequest, Published, Request};
+use descriptor::DescriptorTie;
+use scherzo_supervisor::{Hold, HoldRequest, Published, Request, Tie, check_seconds};
+pub(crate) use telling::{emit_changes, until_gone};
 
 /// The object at [`OBJECT_PATH`].
 pub struct Service {
@@ -85,6 +85,18 @@ impl Service {
         self.ask_with(bus, &call, ACTION_SET_MODE, Request::SetMode(mode)).await.map(drop)
     }
 
+    async fn set_mode_for(
+        &self,
+        mode: &str,
+        seconds: u32,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let mode = parse_mode_of_its_own(mode, END_NEEDS_MODE)?;
+        check_seconds(seconds).map_err(error_of)?;
+        self.ask_with(bus, &call, ACTION_SET_MODE, Request::SetModeFor(mode, seconds)).await.map(drop)
+    }
+
     async fn set_preemption(
         &self,
         preemption: bool,
@@ -113,15 +125,26 @@ impl Service {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<u32, Error> {
-        let RequestedMode::Mode(mode) = parse_mode(mode)? else {
-            return Err(Error::InvalidMode(gettext_noop("A hold needs a mode of its own, not auto.").into()));
-        };
-        let wanted = HoldRequest { mode, reason, application };
-        wanted.check().map_err(error_of)?;
-        match self.ask_with(bus, &call, ACTION_HOLD_MODE, Request::HoldMode(wanted)).await? {
-            Answer::Hold(cookie) => Ok(cookie),
-            _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),
-        }
+        let mode = parse_mode_of_its_own(mode, HOLD_NEEDS_MODE)?;
+        let wanted = HoldRequest { mode, reason, application, tie: Tie::Connection, seconds: None };
+        self.ask_to_hold(bus, &call, wanted).await
+    }
+
+    #[zbus(out_args("descriptor", "cookie"))]
+    async fn open_hold(
+        &self,
+        mode: &str,
+        reason: String,
+        application: String,
+        seconds: u32,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(OwnedFd, u32), Error> {
+        let (mode, seconds) = (parse_mode_of_its_own(mode, HOLD_NEEDS_MODE)?, (seconds != 0).then_some(seconds));
+        let tie = DescriptorTie::new().map_err(|error| Error::LimitReached(format!("No descriptor: {error}.")))?;
+        let wanted = HoldRequest { mode, reason, application, tie: Tie::Descriptor, seconds };
+        let cookie = self.ask_to_hold(bus, &call, wanted).await?;
+        Ok((tie.watch(cookie, self.published.clone(), self.inputs.clone()), cookie))
     }
 
     async fn release_mode(
@@ -306,6 +329,11 @@ impl Service {
     }
 
     #[zbus(property)]
+    fn requested_mode_until(&self) -> u64 {
+        self.published(|now| now.requested_until_s.unwrap_or_default())
+    }
+
+    #[zbus(property)]
     fn reason(&self) -> String {
         self.published(|now| now.why.reason.name().to_owned())
     }
@@ -403,6 +431,8 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
     compare("State", text(old.state.name()), text(new.state.name()));
     compare("Mode", text(old.choice.mode.name()), text(new.choice.mode.name()));
     compare("RequestedMode", text(old.requested_mode.name()), text(new.requested_mode.name()));
+    let until = |now: &Published| now.requested_until_s.unwrap_or_default();
+    compare("RequestedModeUntil", until(old).into(), until(new).into());
     compare("Reason", text(old.why.reason.name()), text(new.why.reason.name()));
     let arguments = |now: &Published| Variant::new(details::to_wire(&now.why.details));
     compare("ReasonArgs", arguments(old), arguments(new));
@@ -429,30 +459,4 @@ pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str,
 /// Properties that differ, but whose value is not the same for everyone.
 pub(crate) fn invalidations(old: &Published, new: &Published) -> Vec<&'static str> {
     if old.holds == new.holds { Vec::new() } else { vec!["Holds"] }
-}
-
-/// Emits one `PropertiesChanged` for all of them, so that no client sees half a transition.
-pub(crate) async fn emit_changes(
-    bus: &Connection,
-    changed: &HashMap<&'static str, Variant<'static>>,
-    invalidated: &[&'static str],
-) -> zbus::Result<()> {
-    let body = (INTERFACE, changed, invalidated);
-    bus.emit_signal(None::<&str>, OBJECT_PATH, "org.freedesktop.DBus.Properties", "PropertiesChanged", &body).await
-}
-
-/// Waits until nobody owns this bus name.
-pub async fn until_gone(bus: &Connection, name: &str) -> zbus::Result<()> {
-    let proxy = DBusProxy::new(bus).await?;
-    let mut changes = proxy.receive_name_owner_changed_with_args(&[(0, name)]).await?;
-    // It may have gone before the stream began.
-    if !proxy.name_has_owner(BusName::try_from(name)?).await? {
-        return Ok(());
-    }
-    while let Some(change) = changes.next().await {
-        if change.args()?.new_owner().is_none() {
-            break;
-        }
-    }
-    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::engine::event_of;
 use crate::settings::{self, Settings};
 use scherzo_supervisor::{
     Action, Boot, Build, Caller, Desired, EngineCommand, EngineEvent, Event, Gone, HoldRequest, Kernel, Published,
-    Reply, Request, RequestId, Run, Start, Supervisor,
+    Reply, Request, RequestId, Run, Start, Supervisor, Tie,
 };
 
 const FEW_CASES: u64 = 10_000;
@@ -65,6 +65,7 @@ impl Supervised {
         let desired = Desired { enabled, ..Desired::default() };
         let (supervisor, actions) = Supervisor::new(Start {
             desired,
+            started_at_s: 1_780_000_000,
             settings: Settings::default(),
             kernel: Kernel::Idle,
             unfit: None,
@@ -168,10 +169,13 @@ fn changes(random: &mut Rng) -> HashMap<String, OwnedVariant> {
     (0..random.u8(..4)).map(|_| pair(random)).collect()
 }
 
+/// For how long something is to last: too long in some cases, and never over while a case lasts.
+const SECONDS: std::ops::Range<u32> = 3_600..1_000_000;
+
 /// A call as the interface would handle it. True if it was refused.
 fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
     let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
-    let request = match random.u8(..13) {
+    let request = match random.u8(..15) {
         0 => Request::SetEnabled(random.bool()),
         1 => Request::SetPreemption(random.bool()),
         2 => Request::GetStats,
@@ -184,6 +188,10 @@ fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
             Ok(seat) => Request::SetEngine(seat),
             Err(_) => return true,
         },
+        11 => match parse_mode(&word(random)) {
+            Ok(RequestedMode::Mode(mode)) => Request::SetModeFor(mode, random.u32(SECONDS)),
+            _ => return true,
+        },
         8 => return check_changes(&changes(random)).is_err(),
         9 => match parse_mode(&word(random)) {
             Ok(mode) => Request::SetMode(mode),
@@ -191,7 +199,9 @@ fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
         },
         _ => match parse_mode(&word(random)) {
             Ok(RequestedMode::Mode(mode)) => {
-                Request::HoldMode(HoldRequest { mode, reason: word(random), application: word(random) })
+                let tie = if random.bool() { Tie::Connection } else { Tie::Descriptor };
+                let seconds = random.bool().then(|| random.u32(SECONDS));
+                Request::HoldMode(HoldRequest { mode, reason: word(random), application: word(random), tie, seconds })
             }
             _ => return true,
         },

@@ -58,6 +58,11 @@ pub struct History {
     stale: bool,
 }
 
+/// Seconds since 1970.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 impl History {
     /// Reads the file in the unit's `StateDirectory=`. Whatever is wrong with it, the service goes on.
     #[must_use]
@@ -80,8 +85,7 @@ impl History {
 
     /// Adds what has just happened.
     pub fn add(&mut self, record: &Record) -> io::Result<()> {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (time_s, event, details) = (since_1970.as_secs(), record.event.name().into(), record.details.clone());
+        let (time_s, event, details) = (now_s(), record.event.name().into(), record.details.clone());
         let entry = Entry { number: self.last_number + 1, time_s, event, details };
         let line = print(&entry);
         self.keep(entry);

@@ -67,6 +67,8 @@ pub enum Input {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
+    /// Nobody has the descriptor of the hold with this cookie any more.
+    HoldClosed(u32),
     /// The service is to end.
     Shutdown,
 }

@@ -170,6 +170,7 @@ impl<E: Engine> Shell<E> {
                 self.clients.has_gone(&peer);
                 self.happen(Event::PeerGone(peer));
             }
+            Input::HoldClosed(cookie) => self.happen(Event::HoldClosed(cookie)),
             Input::Shutdown => {
                 manager::stopping();
                 self.happen(Event::Shutdown);

@@ -41,6 +41,9 @@ struct DesiredFile {
     chosen_by: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_on: Option<SourceFile>,
+    /// Seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chosen_until: Option<u64>,
     preemption: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     engine: Option<String>,
@@ -110,19 +113,21 @@ impl Store {
         });
         let seat = file.engine.as_deref().and_then(Seat::from_name);
         let DesiredFile { enabled, chosen_by, preemption, .. } = *file;
-        Ok(Desired { enabled, mode, chosen_by, chosen_on, preemption, seat })
+        let chosen_until_s = file.chosen_until.filter(|_| mode != RequestedMode::Auto);
+        Ok(Desired { enabled, mode, chosen_by, chosen_on, chosen_until_s, preemption, seat })
     }
 
     /// Writes the desired state so that either the old or the new one survives whatever happens.
     pub fn save_desired(&self, desired: Desired) -> io::Result<()> {
-        let Desired { enabled, mode, chosen_by, chosen_on, preemption, seat } = desired;
+        let Desired { enabled, mode, chosen_by, chosen_on, chosen_until_s: chosen_until, preemption, seat } = desired;
         let chosen_on = chosen_on.map(|source| match source {
             Source::Mains => SourceFile::Mains,
             Source::Battery => SourceFile::Battery,
         });
         let engine = seat.map(|seat| seat.name().to_owned());
         let mode = mode.name().to_owned();
-        replace(&self.state_file, &DesiredFile { enabled, mode, chosen_by, chosen_on, preemption, engine })
+        let file = DesiredFile { enabled, mode, chosen_by, chosen_on, chosen_until, preemption, engine };
+        replace(&self.state_file, &file)
     }
 
     /// How this start of the system and those before went. A service that restarts is no start of the system: the
@@ -324,6 +329,7 @@ mod tests {
             mode: RequestedMode::Mode(Mode::LowPower),
             chosen_by: Some(1000),
             chosen_on: Some(Source::Battery),
+            chosen_until_s: Some(1_780_000_000),
             preemption: false,
             seat: Some(Seat::User),
         };

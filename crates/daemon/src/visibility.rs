@@ -38,6 +38,9 @@ pub(crate) fn show_hold(hold: &Hold, viewer: Viewer) -> HashMap<String, OwnedVar
     if let Some(uid) = hold.holder.uid {
         shown.insert("uid".to_owned(), uid.into());
     }
+    if let Some(until_s) = hold.until_s {
+        shown.insert("until".to_owned(), until_s.cast_signed().into());
+    }
     if viewer.may_see_all_of(hold.holder.uid) {
         shown.insert("application".to_owned(), text(&hold.wanted.application));
         shown.insert("reason".to_owned(), text(&hold.wanted.reason));
@@ -71,15 +74,21 @@ fn uid(value: &OwnedVariant) -> Option<u32> {
 mod tests {
     use scherzo_api::details::{self, Details};
     use scherzo_api::types::{HistoryEvent, Mode};
-    use scherzo_supervisor::{Caller, HoldRequest};
+    use scherzo_supervisor::{Caller, HoldRequest, Tie};
 
     use super::*;
 
     const OWNER: u32 = 1000;
 
     fn hold(uid: Option<u32>) -> Hold {
-        let wanted = HoldRequest { mode: Mode::Fifo, reason: "a secret".into(), application: "org.example.App".into() };
-        Hold { cookie: 7, holder: Caller { name: ":1.5".into(), uid }, wanted }
+        let wanted = HoldRequest {
+            mode: Mode::Fifo,
+            reason: "a secret".into(),
+            application: "org.example.App".into(),
+            tie: Tie::Connection,
+            seconds: None,
+        };
+        Hold { cookie: 7, holder: Caller { name: ":1.5".into(), uid }, wanted, until_s: None }
     }
 
     fn entry(reason: Reason, uid: i64) -> HistoryEntry {

@@ -170,6 +170,7 @@ mod tests {
     use super::super::holds::HoldRequest;
     use super::super::power::{PowerEvent, Source};
     use super::*;
+    use crate::holds::Tie;
 
     /// Everything that could decide says something; what is taken away lets the next one decide.
     struct Scene {
@@ -201,8 +202,14 @@ mod tests {
         }
 
         fn hold(&mut self, mode: Mode) {
-            let asked = HoldRequest { mode, reason: "why".into(), application: "app".into() };
-            self.holds.add(Caller { name: ":1.7".into(), uid: Some(1000) }, asked).unwrap();
+            let asked = HoldRequest {
+                mode,
+                reason: "why".into(),
+                application: "app".into(),
+                tie: Tie::Connection,
+                seconds: None,
+            };
+            self.holds.add(0, Caller { name: ":1.7".into(), uid: Some(1000) }, asked).unwrap();
         }
 
         fn settings(&self) -> Settings {

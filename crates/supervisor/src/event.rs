@@ -37,6 +37,8 @@ pub struct Desired {
     pub chosen_by: Option<u32>,
     /// The power source that it was chosen on, if known.
     pub chosen_on: Option<Source>,
+    /// When the choice ends by itself, if it does, in seconds since 1970.
+    pub chosen_until_s: Option<u64>,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
     /// Where the policy is applied, if another place was chosen than the setting `kernel_seat` names.
@@ -50,6 +52,7 @@ impl Default for Desired {
             mode: RequestedMode::Auto,
             chosen_by: None,
             chosen_on: None,
+            chosen_until_s: None,
             preemption: true,
             seat: None,
         }
@@ -63,6 +66,8 @@ pub struct Start {
     pub desired: Desired,
     /// What the files say.
     pub settings: Settings,
+    /// The time that is zero from here on, in seconds since 1970.
+    pub started_at_s: u64,
     /// What the kernel says.
     pub kernel: Kernel,
     /// Why this kernel, although it has sched_ext, can load no scheduler, if that is known beforehand.
@@ -216,6 +221,8 @@ pub enum Request {
     TurnOnAgain,
     /// Choose a mode.
     SetMode(RequestedMode),
+    /// Choose a mode for so many seconds.
+    SetModeFor(Mode, u32),
     /// Choose preemption.
     SetPreemption(bool),
     /// Choose where the policy is applied.
@@ -288,6 +295,8 @@ pub enum Event {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
+    /// Nobody has the descriptor of the hold with this cookie any more.
+    HoldClosed(u32),
     /// What the files lack has changed, or was written in vain once more.
     NotStored(NotStored),
     /// The time that [`super::Supervisor::next_wakeup`] named has come.

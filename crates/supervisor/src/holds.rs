@@ -11,6 +11,11 @@ const MAX_HOLDS_PER_CALLER: usize = 64;
 const MAX_HOLDS_PER_USER: usize = 256;
 /// For everyone together.
 const MAX_HOLDS: usize = 1024;
+/// Of holds by descriptor, each of which costs the service one: for one user's programs, and for everyone together.
+const MAX_DESCRIPTORS_PER_USER: usize = 32;
+const MAX_DESCRIPTORS: usize = 128;
+/// A week.
+const MAX_SECONDS: u32 = 604_800;
 /// Longest reason and application id, in bytes.
 const MAX_TEXT_BYTES: usize = 256;
 
@@ -23,13 +28,27 @@ pub struct HoldRequest {
     pub reason: String,
     /// Who, for people: a desktop id such as `org.gnome.Totem`.
     pub application: String,
+    /// What it lasts as long as.
+    pub tie: Tie,
+    /// It ends after so many seconds at the latest, if that is limited.
+    pub seconds: Option<u32>,
+}
+
+/// What a hold lasts as long as, unless it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// The caller's connection to the bus.
+    Connection,
+    /// The last copy of the descriptor that the caller was given.
+    Descriptor,
 }
 
 impl HoldRequest {
     /// Refuses texts that nobody could read: before a person is asked whether it may be.
     pub fn check(&self) -> Result<(), Refusal> {
         check_text("reason", &self.reason)?;
-        check_text("application id", &self.application)
+        check_text("application id", &self.application)?;
+        self.seconds.map_or(Ok(()), check_seconds)
     }
 }
 
@@ -42,6 +61,8 @@ pub struct Hold {
     pub holder: Caller,
     /// What is asked for.
     pub wanted: HoldRequest,
+    /// When it ends by itself, if it does, in seconds since 1970.
+    pub until_s: Option<u64>,
 }
 
 /// All holds, the oldest first.
@@ -56,9 +77,10 @@ impl Holds {
         &self.list
     }
 
-    /// Takes a hold and returns its cookie.
-    pub(super) fn add(&mut self, holder: Caller, wanted: HoldRequest) -> Result<u32, Refusal> {
+    /// Takes a hold at this time, in seconds since 1970, and returns its cookie.
+    pub(super) fn add(&mut self, now_s: u64, holder: Caller, wanted: HoldRequest) -> Result<u32, Refusal> {
         wanted.check()?;
+        self.check_descriptors(&holder, &wanted)?;
         let nr_own = self.list.iter().filter(|hold| hold.holder.name == holder.name).count();
         let nr_of_user = self.list.iter().filter(|hold| hold.holder.uid == holder.uid).count();
         if nr_own >= MAX_HOLDS_PER_CALLER || nr_of_user >= MAX_HOLDS_PER_USER || self.list.len() >= MAX_HOLDS {
@@ -71,8 +93,32 @@ impl Holds {
             Refusal::LimitReached("All numbers for holds have been used. Restart the service scherzod.".into())
         })?;
         self.last_cookie = cookie;
-        self.list.push(Hold { cookie, holder, wanted });
+        let until_s = wanted.seconds.map(|seconds| end_s(now_s, seconds));
+        self.list.push(Hold { cookie, holder, wanted, until_s });
         Ok(cookie)
+    }
+
+    fn check_descriptors(&self, holder: &Caller, wanted: &HoldRequest) -> Result<(), Refusal> {
+        let tied = || self.list.iter().filter(|hold| hold.wanted.tie == Tie::Descriptor);
+        let nr_of_user = tied().filter(|hold| hold.holder.uid == holder.uid).count();
+        let is_full = nr_of_user >= MAX_DESCRIPTORS_PER_USER || tied().count() >= MAX_DESCRIPTORS;
+        if wanted.tie == Tie::Descriptor && is_full {
+            return Err(Refusal::LimitReached(format!(
+                "A user's programs may have {MAX_DESCRIPTORS_PER_USER} holds by descriptor, all programs {MAX_DESCRIPTORS}. \
+                 Close one first."
+            )));
+        }
+        Ok(())
+    }
+
+    /// When the first of them ends by itself, in seconds since 1970.
+    pub(super) fn next_end_s(&self) -> Option<u64> {
+        self.list.iter().filter_map(|hold| hold.until_s).min()
+    }
+
+    /// Takes away those that have ended by this time.
+    pub(super) fn expire(&mut self, now_s: u64) -> Vec<Hold> {
+        self.list.extract_if(.., |hold| hold.until_s.is_some_and(|until_s| until_s <= now_s)).collect()
     }
 
     /// Takes a hold away.
@@ -83,7 +129,7 @@ impl Holds {
 
     /// Takes away what a program that has left the bus held.
     pub(super) fn release_of(&mut self, holder: &str) {
-        self.list.retain(|hold| hold.holder.name != holder);
+        self.list.retain(|hold| hold.holder.name != holder || hold.wanted.tie == Tie::Descriptor);
     }
 
     /// Takes all away.
@@ -96,6 +142,19 @@ impl Holds {
         let newest_frugal = self.list.iter().rfind(|hold| hold.wanted.mode == Mode::LowPower);
         newest_frugal.or(self.list.last())
     }
+}
+
+/// When something ends that lasts for so long from now on: never early, as the time has no parts of a second.
+pub(super) fn end_s(now_s: u64, seconds: u32) -> u64 {
+    now_s.saturating_add(seconds.into()).saturating_add(1)
+}
+
+/// For how long a hold or a choice may be limited.
+pub fn check_seconds(seconds: u32) -> Result<(), Refusal> {
+    if (1..=MAX_SECONDS).contains(&seconds) {
+        return Ok(());
+    }
+    Err(Refusal::InvalidArgs(format!("The time must be 1 to {MAX_SECONDS} seconds, which is a week.")))
 }
 
 fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
@@ -111,8 +170,11 @@ fn check_text(what: &str, text: &str) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
+    const NOW_S: u64 = 1_000;
+
     fn wanted(mode: Mode) -> HoldRequest {
-        HoldRequest { mode, reason: "a test".into(), application: "org.example.Test".into() }
+        let (reason, application) = ("a test".into(), "org.example.Test".into());
+        HoldRequest { mode, reason, application, tie: Tie::Connection, seconds: None }
     }
 
     fn caller(name: &str) -> Caller {
@@ -122,11 +184,11 @@ mod tests {
     #[test]
     fn the_newest_counts_but_low_power_beats_all() {
         let mut holds = Holds::default();
-        holds.add(caller(":1.1"), wanted(Mode::Fifo)).unwrap();
-        let newest = holds.add(caller(":1.2"), wanted(Mode::Interactive)).unwrap();
+        holds.add(NOW_S, caller(":1.1"), wanted(Mode::Fifo)).unwrap();
+        let newest = holds.add(NOW_S, caller(":1.2"), wanted(Mode::Interactive)).unwrap();
         assert_eq!(holds.deciding().unwrap().cookie, newest);
-        let frugal = holds.add(caller(":1.3"), wanted(Mode::LowPower)).unwrap();
-        holds.add(caller(":1.1"), wanted(Mode::Fifo)).unwrap();
+        let frugal = holds.add(NOW_S, caller(":1.3"), wanted(Mode::LowPower)).unwrap();
+        holds.add(NOW_S, caller(":1.1"), wanted(Mode::Fifo)).unwrap();
         assert_eq!(holds.deciding().unwrap().cookie, frugal);
         holds.release_of(":1.3");
         holds.release_of(":1.1");
@@ -139,20 +201,49 @@ mod tests {
     fn one_program_cannot_take_them_all() {
         let mut holds = Holds::default();
         for _ in 0..MAX_HOLDS_PER_CALLER {
-            holds.add(caller(":1.1"), wanted(Mode::Fifo)).unwrap();
+            holds.add(NOW_S, caller(":1.1"), wanted(Mode::Fifo)).unwrap();
         }
-        assert!(matches!(holds.add(caller(":1.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
-        holds.add(caller(":1.2"), wanted(Mode::Fifo)).unwrap();
+        assert!(matches!(holds.add(NOW_S, caller(":1.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
+        holds.add(NOW_S, caller(":1.2"), wanted(Mode::Fifo)).unwrap();
     }
 
     #[test]
     fn one_user_cannot_take_them_all() {
         let mut holds = Holds::default();
         for number in 0..MAX_HOLDS_PER_USER {
-            holds.add(caller(&format!(":1.{number}")), wanted(Mode::Fifo)).unwrap();
+            holds.add(NOW_S, caller(&format!(":1.{number}")), wanted(Mode::Fifo)).unwrap();
         }
-        assert!(matches!(holds.add(caller(":2.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
-        holds.add(Caller { name: ":2.2".into(), uid: Some(1001) }, wanted(Mode::Fifo)).unwrap();
+        assert!(matches!(holds.add(NOW_S, caller(":2.1"), wanted(Mode::Fifo)), Err(Refusal::LimitReached(_))));
+        holds.add(NOW_S, Caller { name: ":2.2".into(), uid: Some(1001) }, wanted(Mode::Fifo)).unwrap();
+    }
+
+    #[test]
+    fn a_hold_by_descriptor_outlives_its_caller_and_has_limits() {
+        let mut holds = Holds::default();
+        let tied = || HoldRequest { tie: Tie::Descriptor, ..wanted(Mode::Fifo) };
+        let cookie = holds.add(NOW_S, caller(":1.1"), tied()).unwrap();
+        holds.release_of(":1.1");
+        assert_eq!(holds.deciding().unwrap().cookie, cookie);
+        for _ in 1..MAX_DESCRIPTORS_PER_USER {
+            holds.add(NOW_S, caller(":1.1"), tied()).unwrap();
+        }
+        assert!(matches!(holds.add(NOW_S, caller(":1.2"), tied()), Err(Refusal::LimitReached(_))));
+        holds.add(NOW_S, caller(":1.2"), wanted(Mode::Fifo)).unwrap();
+    }
+
+    #[test]
+    fn a_hold_with_an_end_ends_then() {
+        let mut holds = Holds::default();
+        let limited = |seconds| HoldRequest { seconds: Some(seconds), ..wanted(Mode::Fifo) };
+        for senseless in [0, MAX_SECONDS + 1, u32::MAX] {
+            assert!(matches!(holds.add(NOW_S, caller(":1.1"), limited(senseless)), Err(Refusal::InvalidArgs(_))));
+        }
+        let cookie = holds.add(NOW_S, caller(":1.1"), limited(60)).unwrap();
+        let later = holds.add(NOW_S, caller(":1.1"), limited(90)).unwrap();
+        let end_s = holds.next_end_s().unwrap();
+        assert!(end_s > NOW_S + 60 && holds.expire(end_s - 1).is_empty());
+        assert_eq!(holds.expire(end_s).iter().map(|hold| hold.cookie).collect::<Vec<_>>(), [cookie]);
+        assert_eq!(holds.deciding().unwrap().cookie, later);
     }
 
     #[test]
@@ -160,7 +251,7 @@ mod tests {
         let mut holds = Holds::default();
         for reason in [String::new(), " ".into(), "x".repeat(MAX_TEXT_BYTES + 1), "two\nlines".into()] {
             let asked = HoldRequest { reason, ..wanted(Mode::Fifo) };
-            assert!(matches!(holds.add(caller(":1.1"), asked), Err(Refusal::InvalidArgs(_))));
+            assert!(matches!(holds.add(NOW_S, caller(":1.1"), asked), Err(Refusal::InvalidArgs(_))));
         }
         assert!(holds.list().is_empty());
     }

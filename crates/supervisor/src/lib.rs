@@ -39,7 +39,7 @@ pub use event::{
     Boot, BootWatch, Caller, Choice, Desired, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Start,
     Time,
 };
-pub use holds::{Hold, HoldRequest};
+pub use holds::{Hold, HoldRequest, Tie, check_seconds};
 pub use power::{PowerEvent, Source};
 pub use quarantine::{Build, Quarantine};
 pub use refusal::Refusal;
@@ -79,6 +79,8 @@ pub struct Supervisor {
     actions: Vec<Action>,
     answers: Vec<Action>,
     desired: Desired,
+    /// The time that is zero here, in seconds since 1970.
+    started_at_s: u64,
     settings: Settings,
     holds: Holds,
     power: Power,
@@ -129,12 +131,13 @@ impl Supervisor {
     /// The state at the start of the service, at time zero.
     #[must_use]
     pub fn new(start: Start) -> (Self, Vec<Action>) {
-        let Start { desired, settings, kernel, unfit, noted, boot, build, quarantine, lifted } = start;
+        let Start { desired, started_at_s, settings, kernel, unfit, noted, boot, build, quarantine, lifted } = start;
         let mut state = Self {
             now: Time::ZERO,
             actions: Vec::new(),
             answers: Vec::new(),
             desired,
+            started_at_s,
             settings,
             holds: Holds::default(),
             power: Power::default(),
@@ -196,7 +199,10 @@ impl Supervisor {
         let retry = matches!(self.phase, Phase::Idle) && self.wants_to_run() && self.kernel == Kernel::Idle;
         let retry_at = if retry { self.load_at() } else { None };
         let waiters = self.waiters.iter().map(|waiter| self.due_at(waiter));
-        let others = [self.phase.next_wakeup(), self.power.next_wakeup(), self.unstored.next_wakeup(), retry_at];
+        let ends = [self.holds.next_end_s(), self.desired.chosen_until_s].into_iter().flatten();
+        let end_at = ends.min().map(|end_s| Time::from_secs(end_s.saturating_sub(self.started_at_s)));
+        let others =
+            [self.phase.next_wakeup(), self.power.next_wakeup(), self.unstored.next_wakeup(), retry_at, end_at];
         waiters.chain(others.into_iter().flatten()).min()
     }
 
@@ -224,6 +230,7 @@ impl Supervisor {
                 self.subscribers.remove(&peer);
                 self.holds.release_of(&peer);
             }
+            Event::HoldClosed(cookie) => drop(self.holds.release(cookie)),
             Event::NotStored(files) => self.unstored.take(self.now, files),
             Event::Shutdown if self.leaving == Leaving::No => self.leave(),
             Event::Tick | Event::Shutdown => {}
@@ -244,6 +251,7 @@ impl Supervisor {
         }
         let source_changed = self.power.settle(self.now);
         self.end_choice(source_changed);
+        self.end_holds();
         self.note_decision();
         self.answer();
         self.converge();
@@ -341,21 +349,42 @@ impl Supervisor {
         }
     }
 
-    /// A choice was made for a situation. That may have ended just now, or while the service was not there.
+    /// Seconds since 1970, by the clock when the service was started.
+    fn now_s(&self) -> u64 {
+        self.started_at_s.saturating_add(self.now.as_secs())
+    }
+
+    fn end_holds(&mut self) {
+        for hold in self.holds.expire(self.now_s()) {
+            self.act(BusAction::TellReleased { holder: hold.holder.name, cookie: hold.cookie });
+        }
+    }
+
+    /// A choice was made for a time, or for a situation. That may have ended just now, or while the service was not there.
     fn end_choice(&mut self, source_changed: bool) {
+        if self.desired.chosen_until_s.is_some_and(|until_s| until_s <= self.now_s()) {
+            self.forget_choice();
+        }
         let Some(source) = self.power.source().filter(|_| self.desired.mode != RequestedMode::Auto) else { return };
         let another = source_changed || self.desired.chosen_on.is_some_and(|chosen_on| chosen_on != source);
         if another && self.settings.rules.choice_ends_with_source {
-            self.desired = Desired { mode: RequestedMode::Auto, chosen_by: None, chosen_on: None, ..self.desired };
-            self.forget_choice_on_probation();
+            self.forget_choice();
         } else {
             self.desired.chosen_on = Some(source);
         }
     }
 
+    fn forget_choice(&mut self) {
+        let none = Desired::default();
+        let Desired { mode, chosen_by, chosen_on, chosen_until_s, .. } = none;
+        self.desired = Desired { mode, chosen_by, chosen_on, chosen_until_s, ..self.desired };
+        self.forget_choice_on_probation();
+    }
+
     /// Watches whoever would leave something behind, and nobody else.
     fn watch_peers(&mut self) {
-        let holders = self.holds.list().iter().map(|hold| hold.holder.name.clone());
+        let tied = self.holds.list().iter().filter(|hold| hold.wanted.tie == Tie::Connection);
+        let holders = tied.map(|hold| hold.holder.name.clone());
         let needed: BTreeSet<String> = self.subscribers.keys().cloned().chain(holders).collect();
         let before = std::mem::replace(&mut self.watched, needed.clone());
         for peer in needed.difference(&before) {

@@ -9,7 +9,7 @@ use scherzo_model::Seat;
 
 use super::action::{Action, BusAction, EngineCommand, Reply};
 use super::event::{Caller, Desired, Fault, Kernel, Request, RequestId, Time};
-use super::holds::HoldRequest;
+use super::holds::{self, HoldRequest};
 use super::phase::{Loaded, PROBE_FOR_SUBSCRIBERS, Phase};
 use super::{Leaving, Supervisor};
 
@@ -81,7 +81,12 @@ impl Supervisor {
             Request::SetEnabled(true) if self.lifting_needs_more() => return Err(has_failed_again()),
             Request::SetEnabled(true) | Request::TurnOnAgain => self.enable(id, &caller)?,
             Request::SetEnabled(false) => self.disable(id, &caller),
-            Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode),
+            Request::SetMode(mode) => self.choose_mode(id, caller.uid, mode, None),
+            Request::SetModeFor(mode, seconds) => {
+                holds::check_seconds(seconds)?;
+                let until_s = holds::end_s(self.now_s(), seconds);
+                self.choose_mode(id, caller.uid, RequestedMode::Mode(mode), Some(until_s));
+            }
             Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
             Request::SetEngine(seat) => self.choose_seat(id, &caller, seat)?,
             Request::GetStats => {
@@ -181,7 +186,7 @@ impl Supervisor {
 
     /// A hold is granted at once; the mode follows as soon as the engine can.
     fn hold(&mut self, id: RequestId, caller: Caller, wanted: HoldRequest) -> Result<(), Refusal> {
-        let cookie = self.holds.add(caller, wanted)?;
+        let cookie = self.holds.add(self.now_s(), caller, wanted)?;
         self.reply(id, Reply::Hold(cookie));
         Ok(())
     }
@@ -197,7 +202,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn choose_mode(&mut self, id: RequestId, uid: Option<u32>, mode: RequestedMode) {
+    fn choose_mode(&mut self, id: RequestId, uid: Option<u32>, mode: RequestedMode, chosen_until_s: Option<u64>) {
         let chosen = mode != RequestedMode::Auto;
         if chosen {
             for hold in self.holds.release_all() {
@@ -205,7 +210,7 @@ impl Supervisor {
             }
         }
         let chosen_on = self.power.source().filter(|_| chosen);
-        self.choose(id, Desired { mode, chosen_by: uid.filter(|_| chosen), chosen_on, ..self.desired });
+        self.choose(id, Desired { mode, chosen_by: uid.filter(|_| chosen), chosen_on, chosen_until_s, ..self.desired });
     }
 
     fn choose_seat(&mut self, id: RequestId, caller: &Caller, seat: Seat) -> Result<(), Refusal> {

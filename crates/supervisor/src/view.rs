@@ -21,6 +21,8 @@ pub struct Published {
     pub choice: Choice,
     /// What a person asked for.
     pub requested_mode: RequestedMode,
+    /// When that ends by itself, in seconds since 1970, if it does.
+    pub requested_until_s: Option<u64>,
     /// Why it is so.
     pub why: Fault,
     /// Operations that the kernel names, empty if none.
@@ -100,6 +102,7 @@ impl Supervisor {
                 _ => self.decision().choice,
             },
             requested_mode: self.desired.mode,
+            requested_until_s: self.desired.chosen_until_s,
             why,
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
             settings: self.settings,

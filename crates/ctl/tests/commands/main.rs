@@ -48,6 +48,10 @@ async fn a_session_as_a_person_types_it() {
     bus.ctl(&["engine", "user"]).await.plainly();
     assert_eq!(bus.ctl(&["engine"]).await.plainly(), "user\n");
     assert!(bus.ctl(&["history", "1"]).await.plainly().ends_with("The engine is User Space.\n"));
+    bus.ctl(&["mode", "low-power", "--for", "2h"]).await.plainly();
+    assert!(bus.ctl(&["status"]).await.plainly().contains("Until:   20"));
+    let refused = bus.ctl(&["mode", "low-power", "--for", "9d"]).await;
+    assert!(refused.code == 2 && refused.complaint.contains("a week at most"), "{refused:?}");
     assert!(bus.ctl(&["disable"]).await.plainly().starts_with("Scherzo is turned off"));
 }
 
@@ -120,6 +124,11 @@ async fn a_command_runs_in_the_mode_it_needs() {
     let ended = bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "sh", "-c", "kill -TERM $$"]).await;
     assert_eq!(ended.code, 143, "{ended:?}");
     bus.ctl(&["run", "-m", "fifo", "--", "/does/not/exist"]).await.refused(127, "/does/not/exist");
+    let ended = bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "--for", "1s"]).await;
+    assert!(ended.code == 0 && ended.complaint.contains("time is over"), "{ended:?}");
+    let ended = bus.ctl(&["hold", "-m", "fifo", "-r", "a test", "--for", "1s", "sh", "-c", "sleep 2; exit 5"]).await;
+    assert!(ended.code == 5 && ended.complaint.contains("time is over"), "the command goes on: {ended:?}");
+    assert_eq!(bus.ctl(&["--json", "status"]).await.json()["holds"], serde_json::json!([]));
     bus.ctl(&["hold", "-m", "auto", "-r", "a test", "true"]).await.refused(2, "auto");
 }
 

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
-use scherzo_api::types::{RequestedMode, Seat};
+use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_supervisor::Refusal;
 use zbus::OwnedVariant;
 
@@ -46,6 +47,18 @@ pub(crate) fn parse_mode(mode: &str) -> Result<RequestedMode, Error> {
         let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
         Error::InvalidMode(format!("There is no mode {}. Choose one of {known}.", settings::quoted(mode)))
     })
+}
+
+/// What is said about `auto` where a mode in particular is needed.
+pub(super) const HOLD_NEEDS_MODE: &str = gettext_noop("A hold needs a mode of its own, not auto.");
+pub(super) const END_NEEDS_MODE: &str = gettext_noop("A choice with an end needs a mode of its own, not auto.");
+
+/// A mode, but not `auto`, about which `complaint` is said.
+pub(super) fn parse_mode_of_its_own(mode: &str, complaint: &str) -> Result<Mode, Error> {
+    match parse_mode(mode)? {
+        RequestedMode::Mode(mode) => Ok(mode),
+        RequestedMode::Auto => Err(Error::InvalidMode(complaint.into())),
+    }
 }
 
 pub(crate) fn parse_engine(engine: &str) -> Result<Seat, Error> {

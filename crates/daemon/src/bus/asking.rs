@@ -2,13 +2,14 @@
 
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
-use scherzo_supervisor::{Published, Request};
+use scherzo_api::names::ACTION_HOLD_MODE;
+use scherzo_supervisor::{HoldRequest, Published, Request};
 use tokio::sync::oneshot;
 use zbus::Connection;
 use zbus::message::Header;
 
 use super::Service;
-use super::arguments::right_to_change;
+use super::arguments::{error_of, right_to_change};
 use crate::callers::{Admitted, Cost};
 use crate::config::Change;
 use crate::input::{Answer, HistoryEntry, Input};
@@ -56,6 +57,19 @@ impl Service {
         let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
         self.authorizer.check(bus, call, action).await?;
         self.ask(&admitted, request).await
+    }
+
+    pub(super) async fn ask_to_hold(
+        &self,
+        bus: &Connection,
+        call: &Header<'_>,
+        wanted: HoldRequest,
+    ) -> Result<u32, Error> {
+        wanted.check().map_err(error_of)?;
+        match self.ask_with(bus, call, ACTION_HOLD_MODE, Request::HoldMode(wanted)).await? {
+            Answer::Hold(cookie) => Ok(cookie),
+            _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),
+        }
     }
 
     pub(super) async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {

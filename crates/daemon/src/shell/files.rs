@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use crate::config::{Change, Config};
 use crate::describe::{self, Description};
-use crate::history::History;
+use crate::history::{History, now_s};
 use crate::input::HistoryEntry;
 use crate::kernel;
 use crate::rcu::{Rcu, SetPolicy};
@@ -42,6 +42,7 @@ impl Files {
     pub(super) fn start(&self, kernel: Kernel, types: &KernelTypes) -> Start {
         Start {
             desired: self.store.desired(),
+            started_at_s: now_s(),
             settings: self.config.settings,
             unfit: kernel::unfit(types),
             kernel,

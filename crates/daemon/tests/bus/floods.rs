@@ -77,6 +77,8 @@ fn calls() -> Vec<Vec<u8>> {
         call("SetEnabled").build(&(false,)),
         call("SetPreemption").build(&(true,)),
         call("HoldMode").build(&("fifo", "a flood", "org.example.Flood")),
+        call("OpenHold").build(&("fifo", "a flood", "org.example.Flood", 60u32)),
+        call("SetModeFor").build(&("fifo", 60u32)),
         call("ReleaseMode").build(&(7u32,)),
         call("Configure").build(&(settings,)),
     ];

@@ -1,5 +1,7 @@
 //! Modes that programs hold.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
@@ -43,6 +45,75 @@ async fn a_hold_lasts_as_long_as_its_holder() {
     wait_for_mode(&client, "interactive", "default").await;
     assert!(client.snapshot().await.holds.is_empty());
     assert_eq!(stage.kernel().enable_seq, 1);
+}
+
+#[tokio::test]
+async fn a_hold_by_descriptor_lasts_until_the_last_copy_is_closed() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let (client, holder) = (Client::new(&stage).await, Client::new(&stage).await);
+    client.scheduler.set_enabled(true).await.unwrap();
+    let (descriptor, _) = holder.scheduler.open_hold("fifo", "counting", "org.example.Counter", 0).await.unwrap();
+    wait_for_mode(&client, "fifo", "hold").await;
+    let descriptor = std::os::fd::OwnedFd::from(descriptor);
+    let copy = descriptor.try_clone().unwrap();
+    drop(descriptor);
+    holder.bus.close().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(client.snapshot().await.holds.len(), 1, "its holder has left the bus, but a copy is open");
+    drop(copy);
+    wait_for_mode(&client, "interactive", "default").await;
+
+    let (descriptor, cookie) = client.scheduler.open_hold("fifo", "more", "org.example.Counter", 0).await.unwrap();
+    client.scheduler.release_mode(cookie).await.unwrap();
+    wait_for_mode(&client, "interactive", "default").await;
+    drop(descriptor);
+    for (mode, seconds) in [("auto", 0), ("turbo", 0), ("fifo", u32::MAX)] {
+        let refused = client.scheduler.open_hold(mode, "why", "org.example.Counter", seconds).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidMode(_) | Error::InvalidArgs(_)), "{refused:?}");
+    }
+    let mut descriptors = Vec::new();
+    let refused = loop {
+        match client.scheduler.open_hold("fifo", "many", "org.example.Counter", 0).await {
+            Ok((descriptor, _)) => descriptors.push(descriptor),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(&refused, Error::LimitReached(_)) && descriptors.len() == 32, "{refused:?}");
+    descriptors.clear();
+    wait_for_mode(&client, "interactive", "default").await;
+}
+
+#[tokio::test]
+async fn holds_and_choices_end_by_themselves() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    let mut released = client.scheduler.receive_hold_released().await.unwrap();
+    let (_descriptor, cookie) =
+        client.scheduler.open_hold("fifo", "soon over", "org.example.Counter", 1).await.unwrap();
+    wait_for_mode(&client, "fifo", "hold").await;
+    assert!(client.snapshot().await.holds[0].contains_key("until"));
+    let told = timeout(PATIENCE, released.next()).await.unwrap().unwrap();
+    assert_eq!(*told.args().unwrap().cookie(), cookie);
+    wait_for_mode(&client, "interactive", "default").await;
+
+    client.scheduler.set_mode_for("low-power", 4).await.unwrap();
+    let now = client.snapshot().await;
+    assert_eq!((now.mode.as_str(), now.requested_mode.as_str()), ("low-power", "low-power"));
+    assert!(now.requested_mode_until > 1_700_000_000);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let _daemon = stage.serve(&[]).await;
+    let again = client.snapshot().await;
+    assert_eq!(again.requested_mode_until, now.requested_mode_until, "the end is kept across restarts");
+    eventually("auto again", async || client.snapshot().await.requested_mode == "auto").await;
+    assert_eq!(client.snapshot().await.requested_mode_until, 0);
+    for (mode, seconds) in [("auto", 60), ("fifo", 0), ("fifo", u32::MAX)] {
+        let refused = client.scheduler.set_mode_for(mode, seconds).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidMode(_) | Error::InvalidArgs(_)), "{refused:?}");
+    }
 }
 
 /// Everything that the service sends to nobody in particular.

@@ -41,6 +41,53 @@ fn a_choice_releases_holds_and_tells_their_holders() {
 }
 
 #[test]
+fn a_choice_for_a_time_ends_then_and_survives_a_restart() {
+    let mut world = running();
+    for (mode, seconds) in [(Mode::Fifo, 0), (Mode::Fifo, u32::MAX)] {
+        let asked = world.ask(Request::SetModeFor(mode, seconds));
+        assert!(matches!(world.answer(asked), Some(Err(Refusal::InvalidArgs(_)))));
+    }
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default), "refused, it has changed nothing");
+    world.ask(Request::SetModeFor(Mode::Fifo, 600));
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    assert!(
+        world.stored.chosen_until_s.is_some() && world.stored.chosen_until_s == world.state.view().requested_until_s
+    );
+    world.wait(300 * SECOND);
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    world.wait(302 * SECOND);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default));
+    assert_eq!((world.stored.mode, world.stored.chosen_until_s), (RequestedMode::Auto, None));
+
+    world.ask(Request::SetModeFor(Mode::Fifo, 600));
+    world.ask(Request::SetMode(RequestedMode::Mode(Mode::LowPower)));
+    assert_eq!(world.state.view().requested_until_s, None, "another choice has no end");
+    let stored = Desired { mode: RequestedMode::Mode(Mode::Fifo), chosen_until_s: Some(1), ..world.stored };
+    let late = World::new(stored, Kernel::Idle);
+    assert_eq!(late.state.view().requested_mode, RequestedMode::Auto, "it has ended while the service was not there");
+}
+
+#[test]
+fn holds_end_with_their_time_or_their_descriptor() {
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(HoldRequest { seconds: Some(60), ..hold(Mode::LowPower) }));
+    world.ask_as(2, Request::HoldMode(HoldRequest { tie: Tie::Descriptor, ..hold(Mode::Fifo) }));
+    world.apply(Op::PeerGone(2));
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::LowPower, Reason::Hold));
+    world.wait(62 * SECOND);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Hold), "who has left the bus holds it by its descriptor");
+    assert_eq!(world.released, [(":1.1".to_owned(), 1)]);
+    world.happen(Event::HoldClosed(2));
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default));
+    world.happen(Event::HoldClosed(2));
+}
+
+#[test]
 fn unplugging_ends_a_choice_within_a_second() {
     let mut world = running();
     world.apply(Op::Power(PowerEvent::Source(Some(Source::Mains))));

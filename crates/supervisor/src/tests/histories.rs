@@ -45,6 +45,12 @@ pub(super) fn requests() -> impl Strategy<Value = Request> {
         1 => Just(Request::Subscribe),
         1 => Just(Request::Unsubscribe),
         2 => (0usize..3).prop_map(|mode| Request::HoldMode(hold(Mode::ALL[mode]))),
+        1 => (0usize..3, 0u32..90).prop_map(|(mode, seconds)| Request::SetModeFor(Mode::ALL[mode], seconds)),
+        1 => (0usize..3, 0u32..90).prop_map(|(mode, seconds)| Request::HoldMode(HoldRequest {
+            tie: if seconds % 2 == 0 { Tie::Descriptor } else { Tie::Connection },
+            seconds: Some(seconds),
+            ..hold(Mode::ALL[mode])
+        })),
         1 => (1u32..6).prop_map(Request::ReleaseMode),
     ]
 }

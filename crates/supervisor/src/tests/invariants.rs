@@ -6,7 +6,7 @@ use scherzo_catalogue::types::{Reason, State};
 
 use super::super::phase::{Loaded, Phase};
 use super::super::*;
-use super::world::World;
+use super::world::{STARTED_AT_S, World};
 
 impl World {
     pub(super) fn check(&self) {
@@ -26,6 +26,13 @@ impl World {
             assert!(view.enabled || !self.stored.enabled, "stored as on");
         }
         self.check_arbiter(&view);
+        let now_s = STARTED_AT_S + self.now.as_secs();
+        let ends = view.holds.iter().map(|hold| hold.until_s).chain([view.requested_until_s]).flatten();
+        assert!(self.ended || ends.min().is_none_or(|end_s| end_s > now_s), "something lasts beyond its end: {view:?}");
+        assert!(
+            view.requested_until_s.is_none() || view.requested_mode != RequestedMode::Auto,
+            "no choice, but an end"
+        );
         self.check_supervision(&view);
         self.check_profile(&view);
         assert!(
@@ -49,7 +56,8 @@ impl World {
         } else if let Some(newest) = modes.last() {
             assert!(choice.mode == *newest || why.reason == Reason::BatteryLow, "the newest hold counts");
         }
-        let holders: BTreeSet<_> = view.holds.iter().map(|hold| &hold.holder.name).collect();
+        let tied = view.holds.iter().filter(|hold| hold.wanted.tie == Tie::Connection);
+        let holders: BTreeSet<_> = tied.map(|hold| &hold.holder.name).collect();
         assert!(holders.iter().all(|holder| self.watched.contains(*holder)), "a hold that would outlive its holder");
         if let Phase::Loaded(Loaded { applied, switching: None, .. }) = &self.state.phase {
             assert_eq!(applied.decision, self.state.decision(), "the engine does something else");

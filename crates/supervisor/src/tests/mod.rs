@@ -22,7 +22,13 @@ const OURS: &str = "scherzo_test";
 const SECOND: Duration = Duration::from_secs(1);
 
 fn hold(mode: Mode) -> HoldRequest {
-    HoldRequest { mode, reason: "a test".into(), application: "org.example.Test".into() }
+    HoldRequest {
+        mode,
+        reason: "a test".into(),
+        application: "org.example.Test".into(),
+        tie: Tie::Connection,
+        seconds: None,
+    }
 }
 
 fn running() -> World {

@@ -86,6 +86,7 @@ const PHASES: &[(&str, &[Step])] = &[
 fn at_rest() -> Supervisor {
     let start = Start {
         desired: Desired::default(),
+        started_at_s: 0,
         settings: Settings::default(),
         kernel: Kernel::Idle,
         unfit: None,

@@ -61,10 +61,14 @@ pub(super) struct World {
     pub(super) ended: bool,
 }
 
+/// Some day of 2026.
+pub(super) const STARTED_AT_S: u64 = 1_780_000_000;
+
 fn first_start(desired: Desired, kernel: Kernel, boot: Boot) -> Start {
     let build = Build { kernel: "6.18".into(), version: "1".into() };
     let (settings, lifted) = (Settings::default(), BTreeSet::new());
-    Start { desired, settings, kernel, unfit: None, noted: false, boot, build, quarantine: None, lifted }
+    let started_at_s = STARTED_AT_S;
+    Start { desired, started_at_s, settings, kernel, unfit: None, noted: false, boot, build, quarantine: None, lifted }
 }
 
 impl World {
@@ -220,6 +224,7 @@ impl World {
         self.bury(Gone::Code(0));
         let history = std::mem::take(&mut self.history);
         *self = Self::start(Start {
+            started_at_s: STARTED_AT_S,
             desired: self.stored,
             settings: self.settings,
             kernel: self.kernel.clone(),
