@@ -16,6 +16,9 @@ use zbus::{Message, Variant};
 use crate::support::{Client, Stage, eventually, read};
 
 const NR_CONNECTIONS: usize = 8;
+/// The service's memory stays below this, however much it is asked, and how often that is looked at.
+const MAX_PSS_KIB: u64 = 24 << 10;
+const NR_LOOKS: u32 = 40;
 /// Where a message has its serial number, if it is in the byte order of this machine.
 const SERIAL: std::ops::Range<usize> = 8..12;
 
@@ -135,8 +138,15 @@ async fn who_floods_the_service_stalls_neither_it_nor_others() {
     let killed_at = Instant::now();
     daemon.signal(Signal::USR1);
     eventually("another engine", async || stage.kernel().enable_seq > enable_seq).await;
+    let mut pss_kib = 0;
+    for _ in 0..NR_LOOKS {
+        pss_kib = pss_kib.max(daemon.pss_kib());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(pss_kib < MAX_PSS_KIB, "the service takes {pss_kib} KiB");
     eprintln!(
-        "under a flood of {} calls: State after {answered_after:?}, another engine after {:?}",
+        "under a flood of {} calls: State after {answered_after:?}, another engine after {:?}, at most \
+         {pss_kib} KiB",
         flood.nr_calls.load(Relaxed),
         killed_at.elapsed()
     );

@@ -29,6 +29,13 @@ impl Process {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
+    /// The memory that is its own, in KiB, with its part of what it shares (PSS).
+    pub fn pss_kib(&self) -> u64 {
+        let text = read(format!("/proc/{}/smaps_rollup", self.0.id()));
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Waits for its end: exit code and what it wrote to standard error.
     pub fn end(mut self) -> (Option<i32>, String) {
         let started = Instant::now();
