@@ -93,7 +93,7 @@ pub(super) fn statistics_move(guest: &mut Guest) -> Result<()> {
     ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     ensure_moves(guest, "nr_kernel")?;
-    with_user_seat(guest, |guest| ensure_moves(guest, "nr_decided"))?;
+    with_user_seat(guest, |guest| ensure_moves(guest, "nr_dispatched"))?;
     call(guest, "GetWaitHistogram", "")?;
     ensure_accounted(guest)
 }

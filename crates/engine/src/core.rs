@@ -82,10 +82,10 @@ impl<P: Policy> Core<P> {
     }
 
     /// Writes dispatched tasks until nothing waits or there is no room; the number written.
-    pub fn decide(&mut self, ring: &DispatchedRing) -> u64 {
-        let mut nr_decided = 0;
+    pub fn dispatch(&mut self, ring: &DispatchedRing) -> u64 {
+        let mut nr_dispatched = 0;
         if let Some(dispatched) = self.unclassified.take() {
-            nr_decided += u64::from(ring.submit(&dispatched));
+            nr_dispatched += u64::from(ring.submit(&dispatched));
         }
         let mut nr_urgent = 0;
         while let Some(dispatched) = self.policy.peek() {
@@ -93,15 +93,15 @@ impl<P: Policy> Core<P> {
                 break;
             }
             self.policy.pop();
-            nr_decided += 1;
+            nr_dispatched += 1;
             nr_urgent += u64::from(dispatched.preempt);
-            if nr_decided % ANNOUNCE_EVERY == 0 {
+            if nr_dispatched % ANNOUNCE_EVERY == 0 {
                 self.pages.control().nr_submitted.fetch_add(ANNOUNCE_EVERY, Release);
             }
         }
         self.pages.control().nr_urgent.fetch_add(nr_urgent, Relaxed);
-        self.pages.control().nr_submitted.fetch_add(nr_decided % ANNOUNCE_EVERY, Release);
-        nr_decided
+        self.pages.control().nr_submitted.fetch_add(nr_dispatched % ANNOUNCE_EVERY, Release);
+        nr_dispatched
     }
 
     /// Tasks that wait to be dispatched, because the ring is full.
@@ -153,18 +153,14 @@ fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
         slot: SlotId(record.slot),
         generation: Generation(record.generation),
         pid: Pid(record.pid),
-        tgid: Pid(record.tgid),
         now_ns: record.now_ns,
         sum_exec_ns: record.sum_exec_ns,
         burst_ns: record.burst_ns,
         nr_voluntary_switches: record.nr_voluntary_switches,
         weight: record.weight,
         cpu: CpuId(record.cpu),
-        nr_cpus_allowed: record.nr_cpus_allowed,
         flags: TaskFlags::from_bits(record.flags),
         load: Load { nr_running: record.nr_running, nr_waiting: record.nr_waiting },
-        waker_pid: Pid(record.waker_pid),
-        cgroup_id: record.cgroup_id,
     }
 }
 

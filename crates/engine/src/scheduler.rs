@@ -29,7 +29,7 @@ use crate::kernel::{Kicker, Loaded, Pages};
 use crate::memory::Usage;
 use crate::rings::{DispatchedRing, QueuedRing};
 
-/// While the ring of dispatched tasks is full, or somebody is about to finish a record, look again after so long.
+/// While the ring of dispatched tasks is full, or a record is about to be finished, look again after so long.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -38,7 +38,7 @@ const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub enum Outcome {
     /// The daemon asked, or is gone.
     Asked,
-    /// Somebody sent a signal.
+    /// A signal arrived.
     Signalled,
     /// The kernel took the scheduler away.
     Ejected,
@@ -130,7 +130,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     fn schedule(&self, baseline: &Baseline) -> Outcome {
         let mut ready = Ready { socket: true, signal: false };
         loop {
-            let nr_decided = self.turn();
+            let nr_dispatched = self.turn();
             if self.page().exited.load(Relaxed) != 0 {
                 return Outcome::Ejected;
             }
@@ -141,7 +141,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                 return Outcome::Signalled;
             }
             self.answer_notice();
-            ready = self.park(nr_decided);
+            ready = self.park(nr_dispatched);
         }
     }
 
@@ -154,12 +154,12 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         self.consume();
         let mut core = self.core.borrow_mut();
         core.follow_hotplug();
-        let nr_decided = core.decide(&self.dispatched);
+        let nr_dispatched = core.dispatch(&self.dispatched);
         core.publish_order();
         core.publish_totals();
         self.page().nr_loops.fetch_add(1, Relaxed);
-        self.page().nr_decided.fetch_add(nr_decided, Relaxed);
-        nr_decided
+        self.page().nr_dispatched.fetch_add(nr_dispatched, Relaxed);
+        nr_dispatched
     }
 
     /// Takes the records that are there; their number.
@@ -179,11 +179,11 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     }
 
     /// Sleeps until there is something to do, unless there is already. Says what there is besides records.
-    fn park(&self, nr_decided: u64) -> Ready {
+    fn park(&self, nr_dispatched: u64) -> Ready {
         self.page().parked.store(1, Relaxed);
         fence(SeqCst);
         let busy = self.consume() > 0;
-        if busy && nr_decided > 0 {
+        if busy && nr_dispatched > 0 {
             self.page().nr_doorbells.fetch_add(1, Relaxed);
             self.kicker.ring();
         }

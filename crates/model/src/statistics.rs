@@ -18,13 +18,13 @@ macro_rules! for_each_statistic {
         $callback! {
             per_cpu {
                 Direct = 0, nr_direct, "Put on a CPU's own queue by BPF: an idle CPU's, its waker's, or that of a CPU about to be free.";
-                Preempt = 1, nr_preempt, "Preempted the task that ran on a CPU, by BPF: at the wake-up itself, or as user space decided.";
+                Preempt = 1, nr_preempt, "Preempted the task that ran on a CPU, by BPF: at the wake-up itself, or as user space asked.";
                 Kernel = 2, nr_kernel, "Queued by BPF alone: per-CPU and reclaim kernel threads, tasks without a slot, tasks for which the ring was full, and every task while degraded.";
                 Submitted = 3, nr_submitted, "Submitted to user space. A task that runs and is preempted again before user space has read its record counts twice with one record.";
                 SubmittedBatch = 4, nr_submitted_batch, "Of these, not interactive.";
                 User = 5, nr_user, "Dispatched by user space; what makes no sense in a record is replaced.";
                 Cancelled = 6, nr_cancelled, "Dispatched tasks dropped because they came too late: the generation has changed, or user space no longer owned the task.";
-                Bounced = 7, nr_bounced, "Decided for a CPU the task may no longer use: queued for any CPU instead.";
+                Bounced = 7, nr_bounced, "Dispatched to a CPU that the task may no longer use: queued for any CPU instead.";
                 Failed = 8, nr_failed, "Records of dispatched tasks that made no sense.";
                 Congested = 9, nr_congested, "Not submitted because the ring was full.";
                 Overflow = 10, nr_overflow, "Not submitted because no slot was left for the task.";
@@ -40,7 +40,7 @@ macro_rules! for_each_statistic {
                 MigratedLlc = 20, nr_migrated_llc, "Ran on another CPU of the same LLC domain.";
                 MigratedFar = 21, nr_migrated_far, "Ran on a CPU of another LLC domain.";
                 Switches = 22, nr_switches, "Times a task was put on a CPU.";
-                Reclaimed = 23, nr_reclaimed, "Preempted tasks reclaimed from user space before it had decided: by the CPU they had left, to finish their slice, or by a CPU of the same LLC domain that had nothing else to run.";
+                Reclaimed = 23, nr_reclaimed, "Preempted tasks reclaimed from user space before it had dispatched them: by the CPU they had left, to finish their slice, or by a CPU of the same LLC domain that had nothing else to run.";
                 AsClassified = 24, nr_as_classified, "Interactive tasks that woke and were queued by BPF with the deadline and slice that user space had published for them.";
                 LimitOverrun = 25, nr_limit_overrun, "Tasks of control groups beyond their limit that ran for a moment all the same, after they had been held up for 10 s.";
             }
@@ -52,13 +52,13 @@ macro_rules! for_each_statistic {
                 nr_tasks, Gauge, "Tasks known to the scheduler.", nr_tasks;
                 nr_loops, Counter, "Turns of the engine's loop.", nr_loops;
                 nr_records, Counter, "Records the engine read.", nr_records;
-                nr_decided, Counter, "Tasks that the engine dispatched.", nr_decided;
+                nr_dispatched, Counter, "Tasks that the engine dispatched.", nr_dispatched;
                 nr_max_batch, Gauge, "Largest batch of records in one turn.", nr_max_batch;
                 nr_page_faults, Counter, "Page faults of the engine since it attached.", nr_page_faults;
                 nr_heap_ops, Counter, "Heap operations of the engine since it attached.", nr_heap_ops;
                 nr_bad_records, Counter, "Records that made no sense.", nr_bad_records;
                 nr_pooled, Gauge, "Tasks in the engine's pool.", nr_pooled;
-                nr_pool_overflow, Counter, "Tasks decided at once, in arrival order, because the engine's pool was full.", nr_overflow;
+                nr_pool_overflow, Counter, "Tasks dispatched at once, in arrival order, because the engine's pool was full.", nr_overflow;
                 nr_interactive, Counter, "Enqueues classified interactive.", nr_interactive;
                 nr_batch, Counter, "Enqueues classified batch.", nr_batch;
                 nr_doorbells, Counter, "Kick programs run because the engine did not block.", nr_doorbells;
@@ -207,6 +207,7 @@ pub const RENAMED: &[(&str, &str)] = &[
     ("nr_handed_batch", "nr_submitted_batch"),
     ("nr_as_judged", "nr_as_classified"),
     ("held_ns", "higher_class_ns"),
+    ("nr_decided", "nr_dispatched"),
 ];
 
 /// Words reserved for [`Counter`] in a CPU's page.

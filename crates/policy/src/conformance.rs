@@ -15,7 +15,6 @@ fn task(slot: u32, now_ns: u64) -> QueuedTask {
         pid: Pid(slot + 1),
         now_ns,
         weight: 100,
-        nr_cpus_allowed: 4,
         flags: TaskFlags::from_bits(0x1),
         ..QueuedTask::default()
     }

@@ -11,15 +11,11 @@ impl TaskFlags {
     pub const WAKEUP: Self = Self(0x1);
     /// May run on one CPU only.
     pub const PINNED: Self = Self(0x2);
-    /// A kernel thread.
-    pub const KTHREAD: Self = Self(0x4);
-    /// The waker is about to sleep.
-    pub const SYNC: Self = Self(0x8);
 
     /// Takes the bits of a record; unknown ones are ignored.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
-        Self(bits & 0xf)
+        Self(bits & 0x3)
     }
 
     /// Both.
@@ -53,8 +49,6 @@ pub struct QueuedTask {
     pub generation: Generation,
     /// Thread id.
     pub pid: Pid,
-    /// Process id.
-    pub tgid: Pid,
     /// "Now".
     pub now_ns: u64,
     /// CPU time since the scheduler met this task.
@@ -67,16 +61,10 @@ pub struct QueuedTask {
     pub weight: u32,
     /// CPU it last ran on.
     pub cpu: CpuId,
-    /// CPUs it may run on.
-    pub nr_cpus_allowed: u32,
     /// How and what.
     pub flags: TaskFlags,
     /// The machine at that moment.
     pub load: Load,
-    /// Who woke it; 0 where this is not a wake-up.
-    pub waker_pid: Pid,
-    /// Control group, 0 where unknown.
-    pub cgroup_id: u64,
 }
 
 impl QueuedTask {
@@ -94,7 +82,7 @@ impl QueuedTask {
     /// Whether exactly one CPU can take it.
     #[must_use]
     pub const fn is_pinned(&self) -> bool {
-        self.nr_cpus_allowed == 1 || self.flags.has(TaskFlags::PINNED)
+        self.flags.has(TaskFlags::PINNED)
     }
 }
 

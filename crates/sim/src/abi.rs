@@ -74,27 +74,6 @@ impl CpuMask {
     }
 }
 
-/// `struct kernfs_node`.
-#[repr(C)]
-pub struct KernfsNode {
-    /// Inode number of the group's directory.
-    pub id: u64,
-}
-
-/// `struct cgroup`.
-#[repr(C)]
-pub struct Cgroup {
-    /// Its directory.
-    pub kn: *mut KernfsNode,
-}
-
-/// `struct css_set`.
-#[repr(C)]
-pub struct CssSet {
-    /// The group in the unified hierarchy.
-    pub dfl_cgrp: *mut Cgroup,
-}
-
 /// `struct cfs_bandwidth`.
 #[repr(C)]
 #[expect(clippy::struct_field_names, reason = "units are part of names")]
@@ -175,8 +154,6 @@ pub struct TaskStruct {
     pub real_parent: *mut Self,
     /// Where it may run.
     pub cpus_ptr: *mut CpuMask,
-    /// Its control group.
-    pub cgroups: *mut CssSet,
     /// Its group; none is in the root.
     pub sched_task_group: *mut TaskGroup,
     /// What sched_ext keeps of it.

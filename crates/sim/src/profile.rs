@@ -57,7 +57,7 @@ pub struct Costs {
     /// The engine: a record that it reads.
     pub record_ns: u64,
     /// The engine: a dispatched task that it writes.
-    pub decision_ns: u64,
+    pub dispatched_ns: u64,
 }
 
 impl Default for Costs {
@@ -70,7 +70,7 @@ impl Default for Costs {
             migrate_ns: 3_000,
             turn_ns: 3_000,
             record_ns: 250,
-            decision_ns: 200,
+            dispatched_ns: 200,
         }
     }
 }

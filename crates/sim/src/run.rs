@@ -100,7 +100,6 @@ impl<'a> Run<'a> {
             class: Class::Ext,
             mask: all,
             tgid: crate::machine::FIRST_PID,
-            cgroup_id: 1,
             task_group: std::ptr::null_mut(),
         };
         let id = self.machine.create(0, self.groups.len(), &engine);
@@ -147,7 +146,6 @@ impl<'a> Run<'a> {
             class: if group.realtime { Class::RealTime } else { Class::Ext },
             mask: group.mask(self.machine.cpus.len()),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
-            cgroup_id: 2 + index as u64,
             task_group: self
                 .cgroups
                 .of_index(group.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()))),

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::abi::{Cgroup, CpuMask, CssSet, KernfsNode, SchedExtEntity, TaskGroup, TaskStruct};
+use crate::abi::{CpuMask, SchedExtEntity, TaskGroup, TaskStruct};
 
 /// Index in the machine's table of tasks.
 pub type TaskId = usize;
@@ -56,9 +56,6 @@ pub struct DirectDispatch {
 struct Block {
     task: TaskStruct,
     mask: CpuMask,
-    cgroups: CssSet,
-    cgroup: Cgroup,
-    node: KernfsNode,
 }
 
 /// What the task is, in the kernel's terms.
@@ -76,9 +73,7 @@ pub struct Identity {
     pub mask: CpuMask,
     /// Threads of one process have one.
     pub tgid: i32,
-    /// Its control group.
-    pub cgroup_id: u64,
-    /// The same where CPU time is divided; null in the root.
+    /// Its control group; null in the root.
     pub task_group: *mut TaskGroup,
 }
 
@@ -161,7 +156,6 @@ impl Task {
                 sum_exec_runtime: 0,
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
-                cgroups: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,
                 scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of_nice(identity.nice), flags: 0 },
                 comm,
@@ -170,9 +164,6 @@ impl Task {
                 sim_storage: std::ptr::null_mut(),
             },
             mask: identity.mask.clone(),
-            cgroups: CssSet { dfl_cgrp: std::ptr::null_mut() },
-            cgroup: Cgroup { kn: std::ptr::null_mut() },
-            node: KernfsNode { id: identity.cgroup_id },
         });
         let block = NonNull::from(Box::leak(block));
         let at = block.as_ptr();
@@ -182,9 +173,6 @@ impl Task {
             (*at).task.cpus_ptr = &raw mut (*at).mask;
             // Like the first process; a fork says otherwise.
             (*at).task.real_parent = &raw mut (*at).task;
-            (*at).task.cgroups = &raw mut (*at).cgroups;
-            (*at).cgroups.dfl_cgrp = &raw mut (*at).cgroup;
-            (*at).cgroup.kn = &raw mut (*at).node;
         }
         Self {
             block,

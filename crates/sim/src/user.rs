@@ -30,7 +30,7 @@ enum Step {
     /// It returns from its wait.
     Return,
     /// It has read records, and decides.
-    Decide,
+    Dispatch,
     /// It has written dispatched tasks, and parks.
     Park,
     /// It found more records while it parked.
@@ -44,7 +44,7 @@ pub struct Engine {
     rings: Rc<RefCell<Rings>>,
     ring: DispatchedRing,
     step: Step,
-    nr_decided: u64,
+    nr_dispatched: u64,
     /// It does nothing any more from then on.
     pub(crate) hangs_from: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl Engine {
             ring: DispatchedRing(Rc::clone(&rings)),
             rings,
             step: Step::Return,
-            nr_decided: 0,
+            nr_dispatched: 0,
             hangs_from: None,
         }
     }
@@ -80,13 +80,13 @@ impl Engine {
         match self.step {
             Step::Return | Step::TurnAgain => {
                 page.parked.store(0, Relaxed);
-                self.step = Step::Decide;
+                self.step = Step::Dispatch;
                 Next::Compute(costs.turn_ns + self.consume() * costs.record_ns)
             }
-            Step::Decide => {
-                self.decide();
+            Step::Dispatch => {
+                self.dispatch();
                 self.step = Step::Park;
-                Next::Compute(1 + self.nr_decided * costs.decision_ns)
+                Next::Compute(1 + self.nr_dispatched * costs.dispatched_ns)
             }
             Step::Park => self.park(machine, cpu),
         }
@@ -103,14 +103,14 @@ impl Engine {
         nr_records
     }
 
-    fn decide(&mut self) {
+    fn dispatch(&mut self) {
         self.core.follow_hotplug();
-        self.nr_decided = self.core.decide(&self.ring);
+        self.nr_dispatched = self.core.dispatch(&self.ring);
         self.core.publish_order();
         self.core.publish_totals();
         let page = self.pages.control();
         page.nr_loops.fetch_add(1, Relaxed);
-        page.nr_decided.fetch_add(self.nr_decided, Relaxed);
+        page.nr_dispatched.fetch_add(self.nr_dispatched, Relaxed);
         let seq = page.degraded_seq.load(Relaxed);
         if seq & 1 == 1 {
             page.recovered_seq.store(seq, Relaxed);
@@ -121,7 +121,7 @@ impl Engine {
         self.pages.control().parked.store(1, Relaxed);
         let nr_records = self.consume();
         if nr_records > 0 {
-            if self.nr_decided > 0 {
+            if self.nr_dispatched > 0 {
                 self.pages.control().nr_doorbells.fetch_add(1, Relaxed);
                 machine.ring_doorbell(cpu);
             }

@@ -5,7 +5,7 @@
 #ifndef SCHERZO_MODEL_H
 #define SCHERZO_MODEL_H
 
-#define SCHERZO_WIRE_VERSION 4
+#define SCHERZO_WIRE_VERSION 5
 
 enum scherzo_mode {
 	/* Those with credit first, by deadline; the others by weighted virtual runtime */
@@ -31,7 +31,7 @@ enum scherzo_class {
 enum scherzo_counter {
 	/* Put on a CPU's own queue by BPF: an idle CPU's, its waker's, or that of a CPU about to be free */
 	SCHERZO_CNT_DIRECT = 0,
-	/* Preempted the task that ran on a CPU, by BPF: at the wake-up itself, or as user space decided */
+	/* Preempted the task that ran on a CPU, by BPF: at the wake-up itself, or as user space asked */
 	SCHERZO_CNT_PREEMPT = 1,
 	/*
 	 * Queued by BPF alone: per-CPU and reclaim kernel threads, tasks without a slot, tasks for which the ring was
@@ -52,7 +52,7 @@ enum scherzo_counter {
 	 * owned the task
 	 */
 	SCHERZO_CNT_CANCELLED = 6,
-	/* Decided for a CPU the task may no longer use: queued for any CPU instead */
+	/* Dispatched to a CPU that the task may no longer use: queued for any CPU instead */
 	SCHERZO_CNT_BOUNCED = 7,
 	/* Records of dispatched tasks that made no sense */
 	SCHERZO_CNT_FAILED = 8,
@@ -91,8 +91,8 @@ enum scherzo_counter {
 	/* Times a task was put on a CPU */
 	SCHERZO_CNT_SWITCHES = 22,
 	/*
-	 * Preempted tasks reclaimed from user space before it had decided: by the CPU they had left, to finish their
-	 * slice, or by a CPU of the same LLC domain that had nothing else to run
+	 * Preempted tasks reclaimed from user space before it had dispatched them: by the CPU they had left, to finish
+	 * their slice, or by a CPU of the same LLC domain that had nothing else to run
 	 */
 	SCHERZO_CNT_RECLAIMED = 23,
 	/*

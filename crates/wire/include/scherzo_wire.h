@@ -47,7 +47,7 @@ typedef long long s64;
  *   63            32 31      24 23      16 15       8 7        0
  *   [  generation  ] [ unused ] [  order ] [  flags ] [  mode  ]
  *
- * The order says which queues new work enters; it differs from the mode's own when interactive turns itself into FIFO.
+ * The order says which DSQs new work enters; it differs from the mode's own when interactive turns itself into FIFO.
  */
 #define SCHERZO_CONTROL_MODE_SHIFT 0
 #define SCHERZO_CONTROL_FLAGS_SHIFT 8
@@ -75,8 +75,6 @@ enum scherzo_record {
 
 #define SCHERZO_QUEUED_WAKEUP 0x1 /* woken, not preempted or moved */
 #define SCHERZO_QUEUED_PINNED 0x2 /* may run on one CPU only */
-#define SCHERZO_QUEUED_KTHREAD 0x4
-#define SCHERZO_QUEUED_SYNC 0x8 /* the waker is about to sleep */
 
 /* BPF -> engine, through the ring buffer of queued tasks. */
 struct scherzo_queued_task {
@@ -84,20 +82,15 @@ struct scherzo_queued_task {
 	u32 slot;
 	u64 generation; /* of this enqueue; the dispatched task must repeat it */
 	u32 pid;
-	u32 tgid;
+	u32 flags; /* SCHERZO_QUEUED_* */
 	u64 now_ns;
 	u64 sum_exec_ns; /* CPU time since the scheduler met this task */
 	u64 burst_ns; /* CPU time since it last slept; for a wake-up, of the burst before that sleep */
 	u64 nr_voluntary_switches; /* since the task was born */
 	u32 weight; /* 1..10000, 100 is nice 0 */
 	u32 cpu; /* where it last ran */
-	u32 nr_cpus_allowed;
-	u32 flags; /* SCHERZO_QUEUED_* */
 	u32 nr_running; /* tasks on a CPU now */
-	u32 nr_waiting; /* tasks in queues or in flight now */
-	u32 waker_pid; /* 0 when not a wake-up */
-	u32 llc; /* of `cpu` */
-	u64 cgroup_id;
+	u32 nr_waiting; /* tasks in DSQs or in flight now */
 };
 
 #define SCHERZO_DISPATCHED_CLASS_MASK 0x3
@@ -121,7 +114,7 @@ struct scherzo_dispatched_task {
  */
 struct scherzo_slot {
 	u64 deadline_ns; /* the last one */
-	u64 classified_ns; /* when the class was decided */
+	u64 classified_ns; /* when the task was classified */
 	u64 slice_ns; /* last slice */
 	u32 klass; /* enum scherzo_class */
 	u32 reserved;
@@ -145,7 +138,7 @@ struct scherzo_control {
 	u64 nr_urgent; /* dispatched tasks so far that ask for preemption */
 	u64 nr_loops;
 	u64 nr_records;
-	u64 nr_decided;
+	u64 nr_dispatched;
 	u64 nr_max_batch;
 
 	/* Written by BPF with every hand-over. */
@@ -154,7 +147,7 @@ struct scherzo_control {
 	s64 nr_running;
 	u64 degraded_since_ns;
 	u64 nr_higher_class_cpus; /* when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least */
-	s64 nr_waiting; /* runnable tasks in queues and in flight, when the watchdog timer last looked */
+	s64 nr_waiting; /* runnable tasks in DSQs and in flight, when the watchdog timer last looked */
 	u64 bpf_reserved[2];
 
 	/* Written by the engine: the policy's view. */
@@ -186,7 +179,7 @@ struct scherzo_cpu_stats {
 	u64 reserved[5];
 };
 
-_Static_assert(sizeof(struct scherzo_queued_task) == 96, "layout of a queued task");
+_Static_assert(sizeof(struct scherzo_queued_task) == 72, "layout of a queued task");
 _Static_assert(sizeof(struct scherzo_dispatched_task) == 40, "layout of a dispatched task");
 _Static_assert(sizeof(struct scherzo_slot) == 32, "two slots in a cache line");
 _Static_assert(sizeof(struct scherzo_control) == 320, "control layout");

@@ -28,10 +28,6 @@ pub const NR_CLASSES: usize = Class::ALL.len();
 pub const QUEUED_WAKEUP: u32 = 0x1;
 /// [`QueuedTaskRecord::flags`]: may run on one CPU only.
 pub const QUEUED_PINNED: u32 = 0x2;
-/// [`QueuedTaskRecord::flags`]: a kernel thread.
-pub const QUEUED_KTHREAD: u32 = 0x4;
-/// [`QueuedTaskRecord::flags`]: the waker is about to sleep.
-pub const QUEUED_SYNC: u32 = 0x8;
 
 /// [`DispatchedTaskRecord::flags`]: the class, see [`Class`].
 pub const DISPATCHED_CLASS_MASK: u32 = 0x3;
@@ -80,8 +76,8 @@ pub struct QueuedTaskRecord {
     pub generation: u64,
     /// Thread id.
     pub pid: u32,
-    /// Process id.
-    pub tgid: u32,
+    /// `QUEUED_*` bits.
+    pub flags: u32,
     /// "Now" on the BPF clock.
     pub now_ns: u64,
     /// CPU time since the scheduler met this task.
@@ -94,20 +90,10 @@ pub struct QueuedTaskRecord {
     pub weight: u32,
     /// CPU it last ran on.
     pub cpu: u32,
-    /// CPUs it may run on.
-    pub nr_cpus_allowed: u32,
-    /// `FACT_*` bits.
-    pub flags: u32,
     /// Tasks on a CPU now.
     pub nr_running: u32,
-    /// Tasks in queues or in flight now.
+    /// Tasks in DSQs or in flight now.
     pub nr_waiting: u32,
-    /// Who woke it; 0 when this is not a wake-up.
-    pub waker_pid: u32,
-    /// LLC domain of `cpu`.
-    pub llc: u32,
-    /// Control group id, 0 where unknown.
-    pub cgroup_id: u64,
 }
 
 /// Engine → BPF: run this task, there, for so long.
@@ -126,7 +112,7 @@ pub struct DispatchedTaskRecord {
     pub deadline_ns: u64,
     /// Target CPU, or [`CPU_ANY`].
     pub cpu: u32,
-    /// `DECISION_*` bits and the class.
+    /// `DISPATCHED_*` bits and the class.
     pub flags: u32,
 }
 
@@ -136,7 +122,7 @@ pub struct DispatchedTaskRecord {
 pub struct Slot {
     /// Last deadline.
     pub deadline_ns: AtomicU64,
-    /// When the class was decided.
+    /// When the task was classified.
     pub classified_ns: AtomicU64,
     /// Last slice.
     pub slice_ns: AtomicU64,
@@ -179,7 +165,7 @@ pub struct ControlPage {
     /// Records read.
     pub nr_records: AtomicU64,
     /// Tasks dispatched.
-    pub nr_decided: AtomicU64,
+    pub nr_dispatched: AtomicU64,
     /// Largest batch of records in one turn.
     pub nr_max_batch: AtomicU64,
 
@@ -193,7 +179,7 @@ pub struct ControlPage {
     pub degraded_since_ns: AtomicU64,
     /// By BPF, when the scheduler ended: not 0 if a higher class had held CPUs for seconds, until a moment ago at least.
     pub nr_higher_class_cpus: AtomicU64,
-    /// Runnable tasks in queues and in flight, when the watchdog timer last looked.
+    /// Runnable tasks in DSQs and in flight, when the watchdog timer last looked.
     pub nr_waiting: AtomicI64,
     #[doc(hidden)]
     pub bpf_reserved: [AtomicU64; 2],
@@ -259,7 +245,7 @@ impl Default for CpuStats {
 }
 
 const _: () = {
-    assert!(size_of::<QueuedTaskRecord>() == 96);
+    assert!(size_of::<QueuedTaskRecord>() == 72);
     assert!(size_of::<DispatchedTaskRecord>() == 40);
     assert!(size_of::<Slot>() == 32);
     assert!(size_of::<ControlPage>() == 320);

@@ -32,20 +32,15 @@ fn expectations() -> Vec<(String, u64)> {
         slot,
         generation,
         pid,
-        tgid,
+        flags,
         now_ns,
         sum_exec_ns,
         burst_ns,
         nr_voluntary_switches,
         weight,
         cpu,
-        nr_cpus_allowed,
-        flags,
         nr_running,
         nr_waiting,
-        waker_pid,
-        llc,
-        cgroup_id,
     );
     fields!("scherzo_dispatched_task", DispatchedTaskRecord, slot, pid, generation, slice_ns, deadline_ns, cpu, flags);
     fields!("scherzo_slot", Slot, deadline_ns, classified_ns, slice_ns, class = "klass");
@@ -64,7 +59,7 @@ fn expectations() -> Vec<(String, u64)> {
         nr_urgent,
         nr_loops,
         nr_records,
-        nr_decided,
+        nr_dispatched,
         nr_max_batch,
         nr_in_flight,
         nr_tasks,
@@ -100,8 +95,6 @@ fn expectations() -> Vec<(String, u64)> {
     constant("SCHERZO_NR_COUNTERS", layout::NR_COUNTERS as u64);
     constant("SCHERZO_QUEUED_WAKEUP", layout::QUEUED_WAKEUP.into());
     constant("SCHERZO_QUEUED_PINNED", layout::QUEUED_PINNED.into());
-    constant("SCHERZO_QUEUED_KTHREAD", layout::QUEUED_KTHREAD.into());
-    constant("SCHERZO_QUEUED_SYNC", layout::QUEUED_SYNC.into());
     constant("SCHERZO_DISPATCHED_CLASS_MASK", layout::DISPATCHED_CLASS_MASK.into());
     constant("SCHERZO_DISPATCHED_FIFO", layout::DISPATCHED_FIFO.into());
     constant("SCHERZO_DISPATCHED_PREEMPT", layout::DISPATCHED_PREEMPT.into());

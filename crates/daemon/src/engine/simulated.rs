@@ -365,7 +365,7 @@ impl Fiction {
         page.nr_running.store(3, Relaxed);
         page.nr_loops.fetch_add(40, Relaxed);
         page.nr_records.fetch_add(120, Relaxed);
-        page.nr_decided.fetch_add(120, Relaxed);
+        page.nr_dispatched.fetch_add(120, Relaxed);
         page.nr_max_batch.store(17, Relaxed);
         page.cpu_time_ns.fetch_add(900_000, Relaxed);
     }

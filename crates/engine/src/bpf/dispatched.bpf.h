@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * dispatched.bpf.h: decisions of user space come down and are carried out.
+ * dispatched.bpf.h: tasks that user space has dispatched come down and enter their DSQs.
  */
 #ifndef SCHERZO_DISPATCHED_BPF_H
 #define SCHERZO_DISPATCHED_BPF_H
@@ -8,8 +8,8 @@
 #include "flight.bpf.h"
 #include "place.bpf.h"
 
-/* A decision that has been checked: whatever made no sense is replaced by what BPF would do alone. */
-struct order {
+/* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */
+struct dispatch_request {
 	u64 slice_ns;
 	u64 deadline_ns;
 	u32 klass;
@@ -18,14 +18,14 @@ struct order {
 	bool preempt;
 };
 
-static __always_inline struct order checked_order(const struct scherzo_dispatched_task *dispatched, u32 pid,
-						  const struct scherzo_control *page, u64 now)
+static __always_inline struct dispatch_request
+checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const struct scherzo_control *page, u64 now)
 {
 	u32 flags = dispatched->flags;
 	u32 klass = flags & SCHERZO_DISPATCHED_CLASS_MASK;
 	s64 ahead = signed_delta(dispatched->deadline_ns, now);
 	u64 slice_ns = dispatched->slice_ns;
-	struct order order = {
+	struct dispatch_request request = {
 		.slice_ns = slice_ns,
 		.deadline_ns = dispatched->deadline_ns,
 		.klass = klass,
@@ -37,23 +37,23 @@ static __always_inline struct order checked_order(const struct scherzo_dispatche
 	if (dispatched->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
 	    (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH) && ahead < (s64)DEADLINE_REACH_NS &&
 	    ahead > -(s64)DEADLINE_REACH_NS)
-		return order;
+		return request;
 
 	count(SCHERZO_CNT_FAILED);
-	order.slice_ns = default_slice_ns(page);
-	order.deadline_ns = now;
-	order.klass = SCHERZO_CLASS_BATCH;
-	order.cpu = SCHERZO_CPU_ANY;
-	order.preempt = false;
-	return order;
+	request.slice_ns = default_slice_ns(page);
+	request.deadline_ns = now;
+	request.klass = SCHERZO_CLASS_BATCH;
+	request.cpu = SCHERZO_CPU_ANY;
+	request.preempt = false;
+	return request;
 }
 
 /* Wakes a CPU for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
-static void kick_for(struct task_struct *p, const struct order *order, struct control_word word)
+static void kick_for(struct task_struct *p, const struct dispatch_request *request, struct control_word word)
 {
 	s32 cpu;
 
-	if (kick_idle_for(p, word_bits(word), order->klass) || !order->preempt || !word.preemption)
+	if (kick_idle_for(p, word_bits(word), request->klass) || !request->preempt || !word.preemption)
 		return;
 	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
 	if (cpu >= 0) {
@@ -63,43 +63,44 @@ static void kick_for(struct task_struct *p, const struct order *order, struct co
 }
 
 /* To one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
-static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct order *order, s32 cpu)
+static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request, s32 cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && cpuc->online) {
-		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), order->slice_ns, order->deadline_ns, 0);
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), order->slice_ns, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, 0);
 		count(SCHERZO_CNT_OFFLINE);
 	}
 }
 
-static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct order *order, struct control_word word)
+static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request,
+		      struct control_word word)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	if (is_pinned(p)) {
-		insert_on_cpu(p, tctx, order, bpf_cpumask_first(p->cpus_ptr));
+		insert_on_cpu(p, tctx, request, bpf_cpumask_first(p->cpus_ptr));
 		return;
 	}
-	if (order->cpu != SCHERZO_CPU_ANY) {
-		if (order->cpu < nr_cpu_slots && may_run_on(p, order->cpu)) {
-			insert_on_cpu(p, tctx, order, order->cpu);
+	if (request->cpu != SCHERZO_CPU_ANY) {
+		if (request->cpu < nr_cpu_slots && may_run_on(p, request->cpu)) {
+			insert_on_cpu(p, tctx, request, request->cpu);
 			return;
 		}
 		count(SCHERZO_CNT_BOUNCED);
 	}
-	if (word.mode == SCHERZO_MODE_LOW_POWER && order->klass == SCHERZO_CLASS_BATCH &&
+	if (word.mode == SCHERZO_MODE_LOW_POWER && request->klass == SCHERZO_CLASS_BATCH &&
 	    low_power_cpu(p, LOW_POWER_QUEUE) < 0) {
 		/* None of the CPUs that stay awake will do: wake its own. */
-		insert_on_cpu(p, tctx, order, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
+		insert_on_cpu(p, tctx, request, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
 		return;
 	}
 
-	queue_in_order(p, tctx, word, order->klass, order->fifo, order->slice_ns, order->deadline_ns, 0);
-	kick_for(p, order, word);
+	queue_in_order(p, tctx, word, request->klass, request->fifo, request->slice_ns, request->deadline_ns, 0);
+	kick_for(p, request, word);
 }
 
 VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)
@@ -111,7 +112,7 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	u64 now = scx_bpf_now();
 	struct task_ctx *tctx;
 	struct task_struct *p;
-	struct order order;
+	struct dispatch_request request;
 
 	if (!page || !dispatched || !flight) {
 		count(SCHERZO_CNT_FAILED);
@@ -126,13 +127,13 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 		count(SCHERZO_CNT_LEFT);
 		return 0;
 	}
-	order = checked_order(dispatched, p->pid, page, now);
+	request = checked_request(dispatched, p->pid, page, now);
 	tctx = task_ctx(p);
 	if (tctx) {
 		tctx->woken = false;
-		carry_out(p, tctx, &order, control_word(page));
+		carry_out(p, tctx, &request, control_word(page));
 	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, order.slice_ns, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, request.slice_ns, 0);
 	}
 	count(SCHERZO_CNT_USER);
 	bpf_task_release(p);

@@ -10,7 +10,7 @@
 /*
  * How many tasks a DSQ holds, as far as we know: asking the kernel is a search in a hash table, and a dispatch would ask half
  * a dozen times. A task counts from before it enters until it runs, so the count may be too high for a moment. Too low it
- * gets in one race only (a decision overtaken by the kernel between its check and its effect), and then the watchdog timer
+ * gets in one race only (a dispatch overtaken by the kernel between its check and its effect), and then the watchdog timer
  * puts it right.
  */
 static __always_inline s32 *cpu_count(struct cpu_ctx *cpuc, u32 kind)

@@ -2,13 +2,13 @@
 /*
  * flight.bpf.h: tasks in flight, which user space owns.
  *
- * Problem. A task that was handed to user space sits in no DSQ of the kernel's: if its decision never comes, nothing
- * else would ever run it.
+ * Problem. A task that was handed to user space sits in no DSQ of the kernel's: if user space never dispatches it,
+ * nothing else would ever run it.
  *
  * Approach. Every hand-over leaves a trace that user space cannot reach: a generation with an ownership bit, set before
- * the record is visible and cleared by compare-and-swap when the task is taken back: by the decision that repeats the
+ * the record is visible and cleared by compare-and-swap when the task is taken back: by the dispatch that repeats the
  * generation, by the kernel when it dequeues the task, by the CPU that it left or one without work, or by the sweep. A CPU that
- * loses the swap does nothing. So a task is dispatched once, whatever user space does, and a late decision is dropped.
+ * loses the swap does nothing. So a task is dispatched once, whatever user space does, and a late dispatch is dropped.
  */
 #ifndef SCHERZO_FLIGHT_BPF_H
 #define SCHERZO_FLIGHT_BPF_H
@@ -108,8 +108,8 @@ static __always_inline void begin_flight(struct task_struct *p, const struct tas
 }
 
 /*
- * User space has not read the task's last record yet. It says that it has before it decides: a CPU that gives a task away and
- * then finds the record unread will get a decision.
+ * User space has not read the task's last record yet. It says that it has before it dispatches: a CPU that gives a task away and
+ * then finds the record unread will have it dispatched.
  */
 static __always_inline bool record_is_unread(const struct task_ctx *tctx)
 {

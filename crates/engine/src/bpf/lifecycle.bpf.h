@@ -95,7 +95,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	flight = slot_flight(index);
 	if (!page || !slot || !flight)
 		return 0;
-	/* Generations go on where the slot's last owner left off, so that its late decisions fit no task. */
+	/* Generations go on where the slot's last owner left off, so that a late dispatch of it fits no task. */
 	tctx->generation = flight->word >> 1;
 	slot->klass = SCHERZO_CLASS_UNKNOWN;
 	slot->deadline_ns = 0;
@@ -269,7 +269,7 @@ VERIFIED_ONCE int kick_victims(void)
 static u64 nr_urgent_seen;
 
 /*
- * Under saturation the engine does not block, so its decisions need another CPU's dispatch: an idle CPU's, or, if some
+ * Under saturation the engine does not block, so what it has dispatched needs another CPU's ops.dispatch: an idle CPU's, or, if some
  * of them ask for preemption, one that runs batch work.
  */
 SEC("syscall")

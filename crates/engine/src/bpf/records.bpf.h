@@ -55,25 +55,15 @@ static __always_inline void wake_engine_for_backlog(const struct scherzo_control
 		wake_engine();
 }
 
-/*
- * In the unified hierarchy: the inode number of the directory. Pointers loaded after the cast are
- * never trusted, so the verifier need not find out (see VERIFIED_ONCE).
- */
-static __always_inline u64 cgroup_id(const struct task_struct *p)
-{
-	return bpf_core_cast(p, struct task_struct)->cgroups->dfl_cgrp->kn->id;
-}
-
 static __always_inline void fill_record(struct scherzo_queued_task *record, u32 kind, struct task_struct *p,
 				       struct task_ctx *tctx, const struct scherzo_control *page, u64 now,
 				       u64 enq_flags)
 {
 	s64 nr_busy = page->nr_online_cpus - READ_ONCE(nr_idle);
 	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc = cpu_llc(cpu);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s64 nr_flights = READ_ONCE(nr_in_flight);
-	const struct llc_ctx *llcx = llc_ctx(llc);
+	const struct llc_ctx *llcx = llc_ctx(cpu_llc(cpu));
 	s32 nr_queued = 0;
 
 	if (llcx)
@@ -83,22 +73,15 @@ static __always_inline void fill_record(struct scherzo_queued_task *record, u32 
 	record->slot = tctx->slot;
 	record->generation = tctx->generation;
 	record->pid = p->pid;
-	record->tgid = p->tgid;
 	record->now_ns = now;
 	record->sum_exec_ns = tctx->sum_exec_ns;
 	record->burst_ns = wakeup ? tctx->last_burst_ns : tctx->burst_ns;
 	record->nr_voluntary_switches = p->nvcsw;
 	record->weight = p->scx.weight;
 	record->cpu = cpu;
-	record->nr_cpus_allowed = p->nr_cpus_allowed;
-	record->flags = (wakeup ? SCHERZO_QUEUED_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_QUEUED_PINNED : 0) |
-		      (is_kthread(p) ? SCHERZO_QUEUED_KTHREAD : 0) |
-		      (wakeup && tctx->woken_by_sleeper ? SCHERZO_QUEUED_SYNC : 0);
+	record->flags = (wakeup ? SCHERZO_QUEUED_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_QUEUED_PINNED : 0);
 	record->nr_running = nr_busy > 0 ? nr_busy : 0;
 	record->nr_waiting = (nr_flights > 0 ? nr_flights : 0) + (nr_queued > 0 ? nr_queued : 0) * nr_llcs;
-	record->waker_pid = wakeup ? tctx->waker_pid : 0;
-	record->llc = llc;
-	record->cgroup_id = cgroup_id(p);
 }
 
 /*

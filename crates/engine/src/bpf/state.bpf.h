@@ -12,7 +12,7 @@
 #define NSEC_PER_USEC 1000ULL
 #define NSEC_PER_MSEC 1000000ULL
 
-/* Longest slice that a decision may ask for, and the slice of the engine itself. */
+/* Longest slice that user space may ask for, and the slice of the engine itself. */
 #define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
 /* Interactive work that has run for less since it slept is let finish. */
 #define BURST_MIN_NS (1 * NSEC_PER_MSEC)
@@ -252,14 +252,12 @@ struct task_ctx {
 	u64 burst_ns; /* CPU time since it last slept */
 	u64 last_burst_ns; /* and in the burst before that */
 	u64 refreshed_ns; /* last time user space was told about it */
-	u64 record_at; /* no later in the ring of queued tasks than its last record that asks for a decision; 0 is none */
+	u64 record_at; /* no later in the ring of queued tasks than its last record that asks for a dispatch; 0 is none */
 	u64 dsq_id; /* the DSQ of ours that it entered last, 0 since it runs */
 	u32 slot;
-	u32 waker_pid;
 	s32 last_cpu; /* -1 until it first runs */
 	s32 wait_cpu;
 	bool woken; /* woken, but never classified by user space since */
-	bool woken_by_sleeper; /* the waker said that it was about to sleep */
 	bool prompt; /* has credit, see policy.h */
 	bool slept; /* before it was enqueued last */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
@@ -290,7 +288,7 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-/* Decisions taken from the ring so far; compared with the engine's count before touching the ring. */
+/* Dispatched tasks taken from the ring so far; compared with the engine's count before touching the ring. */
 static u64 nr_drained CACHELINE;
 
 /* The order that new work entered last, and since when: the other order's DSQs drain first for a while. */

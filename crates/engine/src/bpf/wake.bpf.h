@@ -152,8 +152,6 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
-		tctx->waker_pid = waker->pid;
-		tctx->woken_by_sleeper = wake_flags & SCX_WAKE_SYNC;
 		now = scx_bpf_now();
 		inherit_from_child(p, waker);
 		wake_up(p, tctx, now);

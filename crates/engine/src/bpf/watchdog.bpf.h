@@ -57,7 +57,7 @@ static u32 nr_seen;
 static u32 nr_answerable_tasks;
 
 /*
- * A decision that the kernel overtook has left a note that the task is in another DSQ than this one, whose count is then
+ * A dispatch that the kernel overtook has left a note that the task is in another DSQ than this one, whose count is then
  * too low: dispatches may pass it by.
  */
 static __always_inline void correct_dsq(struct task_ctx *tctx, u64 dsq_id)

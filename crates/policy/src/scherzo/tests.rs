@@ -21,15 +21,7 @@ fn policy() -> Scherzo {
 
 /// An enqueue of a forked task of ordinary weight on a busy machine.
 fn queued(slot: u32, now_ns: u64) -> QueuedTask {
-    QueuedTask {
-        slot: SlotId(slot),
-        pid: Pid(1000 + slot),
-        now_ns,
-        weight: 100,
-        nr_cpus_allowed: NR_CPUS,
-        load: BUSY,
-        ..QueuedTask::default()
-    }
+    QueuedTask { slot: SlotId(slot), pid: Pid(1000 + slot), now_ns, weight: 100, load: BUSY, ..QueuedTask::default() }
 }
 
 fn woken(slot: u32, now_ns: u64) -> QueuedTask {
@@ -40,8 +32,8 @@ fn drain(policy: &mut Scherzo) -> Vec<DispatchedTask> {
     core::iter::from_fn(|| policy.pop()).collect()
 }
 
-fn slots(decisions: &[DispatchedTask]) -> Vec<u32> {
-    decisions.iter().map(|decision| decision.slot.0).collect()
+fn slots(dispatched: &[DispatchedTask]) -> Vec<u32> {
+    dispatched.iter().map(|task| task.slot.0).collect()
 }
 
 impl Scherzo {

@@ -63,7 +63,6 @@ impl Cpu {
             class: Class::Ext,
             mask: CpuMask::of([cpu]),
             tgid: 0,
-            cgroup_id: 0,
             task_group: std::ptr::null_mut(),
         };
         Self {

@@ -19,11 +19,11 @@ fn shares_ms<const N: usize>(weights: [u32; N]) -> [u64; N] {
     }
     let mut passed_ns = 0;
     while passed_ns < 20_000 * MS {
-        let decision = policy.pop().unwrap();
-        let hog = decision.slot.index();
-        ran_ns[hog] += decision.slice_ns;
-        passed_ns += decision.slice_ns;
-        now_ns = now_ns.wrapping_add(decision.slice_ns);
+        let dispatched = policy.pop().unwrap();
+        let hog = dispatched.slot.index();
+        ran_ns[hog] += dispatched.slice_ns;
+        passed_ns += dispatched.slice_ns;
+        now_ns = now_ns.wrapping_add(dispatched.slice_ns);
         enqueue(&mut policy, hog, now_ns, ran_ns[hog]);
     }
     ran_ns.map(|ns| ns / MS)

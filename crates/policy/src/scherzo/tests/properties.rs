@@ -33,14 +33,13 @@ prop_compose! {
         (slot, pid, generation) in (0..NR_SLOTS + 1, 0u32..4, any::<u64>()),
         (now_ns, sum_exec_ns, burst_ns, nr_voluntary_switches) in (number(), number(), number(), number()),
         weight: u32,
-        (cpu, nr_cpus_allowed, flags) in (0u32..8, 0u32..8, any::<u32>()),
+        (cpu, flags) in (0u32..8, any::<u32>()),
         load in load(),
     ) -> QueuedTask {
         QueuedTask {
-            slot: SlotId(slot), pid: Pid(pid), generation: Generation(generation), tgid: Pid(pid),
+            slot: SlotId(slot), pid: Pid(pid), generation: Generation(generation),
             now_ns, sum_exec_ns, burst_ns, nr_voluntary_switches, weight,
-            cpu: CpuId(cpu), nr_cpus_allowed, flags: TaskFlags::from_bits(flags), load,
-            waker_pid: Pid(0), cgroup_id: 0,
+            cpu: CpuId(cpu), flags: TaskFlags::from_bits(flags), load,
         }
     }
 }
@@ -77,13 +76,13 @@ struct Checked {
     policy: Scherzo,
     settings: Settings,
     waiting: BTreeMap<SlotId, (Pid, Generation)>,
-    decisions: Vec<DispatchedTask>,
+    all_dispatched: Vec<DispatchedTask>,
 }
 
 impl Checked {
     fn new() -> Self {
         let settings = Settings::default();
-        Self { policy: policy(), settings, waiting: BTreeMap::new(), decisions: Vec::new() }
+        Self { policy: policy(), settings, waiting: BTreeMap::new(), all_dispatched: Vec::new() }
     }
 
     fn apply(&mut self, op: &Op) {
@@ -148,12 +147,12 @@ impl Checked {
 
     fn pop(&mut self) {
         let peeked = self.policy.peek();
-        let decision = self.policy.pop();
-        assert_eq!(peeked, decision);
-        if let Some(decision) = decision {
-            let expected = self.waiting.remove(&decision.slot);
-            assert_eq!(expected, Some((decision.pid, decision.generation)));
-            self.decisions.push(decision);
+        let dispatched = self.policy.pop();
+        assert_eq!(peeked, dispatched);
+        if let Some(dispatched) = dispatched {
+            let expected = self.waiting.remove(&dispatched.slot);
+            assert_eq!(expected, Some((dispatched.pid, dispatched.generation)));
+            self.all_dispatched.push(dispatched);
         }
     }
 
@@ -180,7 +179,7 @@ proptest! {
             let mut checked = Checked::new();
             checked.apply_all(&ops);
             checked.drain();
-            checked.decisions
+            checked.all_dispatched
         });
         prop_assert_eq!(first, second);
     }
@@ -212,8 +211,8 @@ proptest! {
             if policy.enqueue(&queued).is_ok() {
                 arrived.insert(queued.slot, passed_ns);
             }
-            if let Some(decision) = pop.then(|| policy.pop()).flatten() {
-                let own_ns = arrived.remove(&decision.slot).unwrap();
+            if let Some(dispatched) = pop.then(|| policy.pop()).flatten() {
+                let own_ns = arrived.remove(&dispatched.slot).unwrap();
                 let oldest_ns = arrived.values().min().copied().unwrap_or(own_ns);
                 prop_assert!(own_ns <= oldest_ns + starvation_ns, "{} overtook {}", own_ns, oldest_ns);
             }

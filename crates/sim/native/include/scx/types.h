@@ -10,18 +10,6 @@ struct cpumask {
 };
 typedef struct cpumask cpumask_t;
 
-struct kernfs_node {
-	u64 id;
-};
-
-struct cgroup {
-	struct kernfs_node *kn;
-};
-
-struct css_set {
-	struct cgroup *dfl_cgrp;
-};
-
 struct cgroup_subsys_state {
 	s32 id;
 };
@@ -70,7 +58,6 @@ struct task_struct {
 	struct sched_entity se;
 	struct task_struct *real_parent;
 	struct cpumask *cpus_ptr;
-	struct css_set *cgroups;
 	struct task_group *sched_task_group;
 	struct sched_ext_entity scx;
 	char comm[16];
