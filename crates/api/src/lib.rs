@@ -27,8 +27,8 @@ pub mod stats;
 
 pub use error::Error;
 pub use proxy::{
-    EngineExited, EngineExitedArgs, EngineExitedStream, HoldReleased, HoldReleasedArgs, HoldReleasedStream,
-    SchedulerProxy, StatsUpdated, StatsUpdatedArgs, StatsUpdatedStream,
+    EngineExited, EngineExitedArgs, EngineExitedStream, HistoryEntry, HoldReleased, HoldReleasedArgs,
+    HoldReleasedStream, SchedulerProxy, StatsUpdated, StatsUpdatedArgs, StatsUpdatedStream,
 };
 pub use scherzo_catalogue as catalogue;
 pub use scherzo_catalogue::types;

@@ -2,10 +2,10 @@ use std::collections::HashMap;
 
 use zbus::OwnedVariant;
 
-use crate::Error;
+use crate::{Error, details};
 
 /// An entry of the history: seconds since 1970, a stable id, arguments.
-pub type HistoryEntry = (u64, String, HashMap<String, OwnedVariant>);
+pub type HistoryEntry = (u64, String, details::Wire);
 
 /// The service, typed. See `dbus/org.scherzo.Scheduler1.xml` for what each member means.
 #[zbus::proxy(

@@ -3,13 +3,11 @@
 //! Counters start at zero when the scheduler is loaded. Keys may be added in later versions; a client ignores keys it
 //! does not know and reads 0 for keys it misses.
 
-use std::collections::HashMap;
-
 use scherzo_model::statistics::{self, RENAMED};
 use zbus::{OwnedVariant, Variant};
 
 /// The dictionary on the bus.
-pub type Wire = HashMap<String, OwnedVariant>;
+pub use crate::details::Wire;
 
 macro_rules! stats {
     (

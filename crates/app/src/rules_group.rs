@@ -111,7 +111,7 @@ impl RulesGroup {
         let imp = self.imp();
         let (rules, problems) = match Places::of_this_person() {
             Ok(places) => places.read(),
-            Err(problem) => (scherzo_rules::Rules::new(), vec![problem.to_string()]),
+            Err(problem) => (scherzo_rules::ApplicationRules::new(), vec![problem.to_string()]),
         };
         for row in imp.rows.take() {
             self.remove(&row);

@@ -36,7 +36,7 @@ const TASK_ARGUMENT: &str = "fork-task";
 /// What keeps the machine busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Load {
+pub(crate) enum LoadKind {
     /// Nothing
     Idle,
     /// CPU hogs
@@ -49,7 +49,7 @@ pub(crate) enum Load {
     Pipe,
 }
 
-impl Load {
+impl LoadKind {
     /// What its throughput counts.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
@@ -63,10 +63,10 @@ impl Load {
 
 /// Which load, and how.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct LoadOptions {
     /// What to do
     #[arg(long, value_enum)]
-    pub(crate) load: Load,
+    pub(crate) load: LoadKind,
     /// For hogs
     #[arg(long)]
     pub(crate) hogs_per_cpu: u32,
@@ -103,7 +103,7 @@ impl WorkDone {
 pub(crate) struct Background(Helper);
 
 impl Background {
-    pub(crate) fn start(options: &Options) -> Result<Self> {
+    pub(crate) fn start(options: &LoadOptions) -> Result<Self> {
         let load = options.load.to_possible_value().context("a load without a name")?;
         let arguments = [
             "background",
@@ -132,20 +132,20 @@ impl Background {
 }
 
 /// The load's own main function.
-pub(crate) fn serve(options: &Options) -> Result<()> {
+pub(crate) fn serve(options: &LoadOptions) -> Result<()> {
     let nr_cpus = thread::available_parallelism()?.get();
     let counters = match options.load {
-        Load::Idle => Vec::new(),
-        Load::Hogs => start_threads(nr_cpus * options.hogs_per_cpu as usize, |_, count| hog(count))?,
-        Load::Half => start_threads(nr_cpus, {
+        LoadKind::Idle => Vec::new(),
+        LoadKind::Hogs => start_threads(nr_cpus * options.hogs_per_cpu as usize, |_, count| hog(count))?,
+        LoadKind::Half => start_threads(nr_cpus, {
             let options = *options;
             move |nth, count| half_hog(options.seed.wrapping_add(nth as u64), count)
         })?,
-        Load::Fork => start_threads(nr_cpus * FORKERS_PER_CPU, {
+        LoadKind::Fork => start_threads(nr_cpus * FORKERS_PER_CPU, {
             let options = *options;
             move |nth, count| forker(options.calibration, options.seed.wrapping_add(nth as u64), count)
         })?,
-        Load::Pipe => start_pairs(nr_cpus)?,
+        LoadKind::Pipe => start_pairs(nr_cpus)?,
     };
     for line in io::stdin().lock().lines() {
         line?;
@@ -155,12 +155,15 @@ pub(crate) fn serve(options: &Options) -> Result<()> {
     Ok(())
 }
 
-type Counter = Arc<AtomicU64>;
+type SharedCount = Arc<AtomicU64>;
 
-fn start_threads(nr_threads: usize, body: impl Fn(usize, &AtomicU64) + Copy + Send + 'static) -> Result<Vec<Counter>> {
+fn start_threads(
+    nr_threads: usize,
+    body: impl Fn(usize, &AtomicU64) + Copy + Send + 'static,
+) -> Result<Vec<SharedCount>> {
     (0..nr_threads)
         .map(|nth| {
-            let counter = Counter::default();
+            let counter = SharedCount::default();
             let theirs = Arc::clone(&counter);
             thread::Builder::new().name("load".into()).spawn(move || body(nth, &theirs))?;
             Ok(counter)
@@ -192,7 +195,7 @@ fn half_hog(seed: u64, count: &AtomicU64) {
 fn forker(calibration: Calibration, seed: u64, count: &AtomicU64) {
     let mut rng = Rng::with_seed(seed);
     loop {
-        let task = Task { iterations: calibration.iterations(rng.u64(TASK_US)) };
+        let task = LoadThread { iterations: calibration.iterations(rng.u64(TASK_US)) };
         if let Err(error) = task.spawn_and_wait() {
             give_up(&error);
         }
@@ -200,11 +203,11 @@ fn forker(calibration: Calibration, seed: u64, count: &AtomicU64) {
     }
 }
 
-fn start_pairs(nr_pairs: usize) -> Result<Vec<Counter>> {
+fn start_pairs(nr_pairs: usize) -> Result<Vec<SharedCount>> {
     (0..nr_pairs)
         .map(|_| {
             let (there, back) = (io::pipe()?, io::pipe()?);
-            let counter = Counter::default();
+            let counter = SharedCount::default();
             let theirs = Arc::clone(&counter);
             thread::Builder::new().name("ping".into()).spawn(move || pass_on(there.0, back.1, None))?;
             thread::Builder::new().name("pong".into()).spawn(move || {
@@ -231,11 +234,11 @@ fn pass_on(mut from: PipeReader, mut to: PipeWriter, count: Option<&AtomicU64>) 
 
 /// One short-lived process of the fork storm.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct LoadThread {
     iterations: u64,
 }
 
-impl Task {
+impl LoadThread {
     /// If this process was started as one.
     pub(crate) fn from_arguments() -> Option<Self> {
         Self::parse(env::args().skip(1))
@@ -277,8 +280,8 @@ mod tests {
 
     #[test]
     fn tasks_are_recognised() {
-        let parse = |text: &str| Task::parse(text.split_whitespace().map(str::to_owned));
-        assert_eq!(parse("fork-task 70"), Some(Task { iterations: 70 }));
+        let parse = |text: &str| LoadThread::parse(text.split_whitespace().map(str::to_owned));
+        assert_eq!(parse("fork-task 70"), Some(LoadThread { iterations: 70 }));
         assert_eq!(parse("probe --load idle"), None);
         assert_eq!(parse("fork-task many"), None);
     }

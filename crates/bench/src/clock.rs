@@ -26,12 +26,12 @@ pub(crate) fn sleep_until(at_ns: u64) {
 
 /// The time in which is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct MeasuredTime {
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
 }
 
-impl Window {
+impl MeasuredTime {
     /// After so many seconds, for so many seconds.
     pub(crate) fn start(warmup_s: u64, duration_s: u64) -> Self {
         let begin_ns = now_ns() + warmup_s * SECOND_NS;

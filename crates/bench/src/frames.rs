@@ -10,15 +10,15 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use crate::background::{self, Background, Load};
-use crate::clock::{SECOND_NS, Window};
+use crate::background::{self, Background, LoadKind};
+use crate::clock::{MeasuredTime, SECOND_NS};
 use crate::game::{Done, Game, periods};
-use crate::groups::{GRAMMAR, Group};
+use crate::groups::{GRAMMAR, LoadGroup};
 use crate::helper::Helper;
 use crate::probe::become_prompt;
 use crate::report::{percentile, rounded};
-use crate::shares::{GroupReport, HEADING, Loads};
-use crate::solver::{Task, nice_weight};
+use crate::shares::{GroupShare, HEADING, Loads};
+use crate::solver::{Claimant, nice_weight};
 use crate::work::Calibration;
 
 /// Version of the JSON object; fields may be added without changing it.
@@ -49,10 +49,10 @@ pub(crate) struct Frames {
     warmup: u64,
     /// A group of loads beside the game; may be given several times. See the end of --help
     #[arg(long = "group", value_name = "GROUP")]
-    groups: Vec<Group>,
+    groups: Vec<LoadGroup>,
     /// A load beside the game, as of "probe"
-    #[arg(long, value_enum, default_value_t = Load::Idle)]
-    load: Load,
+    #[arg(long, value_enum, default_value_t = LoadKind::Idle)]
+    load: LoadKind,
     /// Run game and compositor as SCHED_FIFO: the least that any scheduler can miss
     #[arg(long)]
     rt: bool,
@@ -77,22 +77,22 @@ pub(crate) fn run(options: &Frames) -> Result<()> {
     Ok(())
 }
 
-fn measure(options: &Frames) -> Result<Report> {
+fn measure(options: &Frames) -> Result<FramesReport> {
     let calibration = Calibration::measure();
     let mut loads = Loads::start(&options.groups, calibration)?;
     let background =
-        Background::start(&background::Options { load: options.load, hogs_per_cpu: 1, calibration, seed: 1 })?;
+        Background::start(&background::LoadOptions { load: options.load, hogs_per_cpu: 1, calibration, seed: 1 })?;
     // Game and compositor inherit both from here; the loads, already started, have neither.
     become_prompt(options.rt)?;
     let mut compositor = start_compositor(options, calibration)?;
-    let window = Window::start(options.warmup, options.seconds);
+    let window = MeasuredTime::start(options.warmup, options.seconds);
     loads.announce(window)?;
     let wake_ups = options.game(calibration, window).play(compositor.input())?;
     let done: Vec<Done> = serde_json::from_str(&compositor.stop()?)?;
     let groups = loads.finish(window, &options.tasks())?;
     background.stop()?;
     let nr_frames = periods(wake_ups.first_ns, options.period_ns(), window).count();
-    Ok(Report::new(options, nr_frames, wake_ups.delays_ns, &in_window(&done, window), groups))
+    Ok(FramesReport::new(options, nr_frames, wake_ups.delays_ns, &in_window(&done, window), groups))
 }
 
 impl Frames {
@@ -100,15 +100,15 @@ impl Frames {
         SECOND_NS / self.rate
     }
 
-    fn game(&self, calibration: Calibration, window: Window) -> Game {
+    fn game(&self, calibration: Calibration, window: MeasuredTime) -> Game {
         let (period_ns, work_ns) = (self.period_ns(), ns(self.game_ms));
         Game { period_ns, work_ns, nr_threads: self.threads, calibration, window }
     }
 
     /// Game and compositor as the solver knows them.
-    fn tasks(&self) -> Vec<Task> {
+    fn tasks(&self) -> Vec<Claimant> {
         let weight = if self.rt { RT_WEIGHT } else { nice_weight(0) };
-        let task = |ms: f64| Task { weight, demand: ms * self.rate as f64 / 1e3, pin: None };
+        let task = |ms: f64| Claimant { weight, demand: ms * self.rate as f64 / 1e3, pin: None };
         let game = vec![task(self.game_ms / f64::from(self.threads)); self.threads as usize];
         [game, vec![task(self.compositor_ms)]].concat()
     }
@@ -125,13 +125,13 @@ fn start_compositor(options: &Frames, calibration: Calibration) -> Result<Helper
 }
 
 /// How long each frame of the window took.
-fn in_window(done: &[Done], window: Window) -> Vec<u64> {
+fn in_window(done: &[Done], window: MeasuredTime) -> Vec<u64> {
     let of_window = done.iter().filter(|(due_ns, _)| (window.begin_ns..window.end_ns).contains(due_ns));
     of_window.map(|(due_ns, done_ns)| done_ns - due_ns).collect()
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct FramesReport {
     schema: u32,
     rate: u64,
     game_ms: f64,
@@ -143,22 +143,22 @@ struct Report {
     nr_missed: usize,
     missed_percent: f64,
     /// From the timer to the game running.
-    wake_us: Percentiles,
+    wake_us: LatenessPercentiles,
     /// From the timer to the frame being done.
-    done_us: Percentiles,
-    groups: Vec<GroupReport>,
+    done_us: LatenessPercentiles,
+    groups: Vec<GroupShare>,
 }
 
 #[derive(Debug, Serialize)]
-struct Percentiles {
+struct LatenessPercentiles {
     p50: f64,
     p95: f64,
     p99: f64,
     max: f64,
 }
 
-impl Report {
-    fn new(options: &Frames, nr_frames: usize, wake_ns: Vec<u64>, done_ns: &[u64], groups: Vec<GroupReport>) -> Self {
+impl FramesReport {
+    fn new(options: &Frames, nr_frames: usize, wake_ns: Vec<u64>, done_ns: &[u64], groups: Vec<GroupShare>) -> Self {
         let nr_in_time = done_ns.iter().filter(|done_ns| **done_ns <= options.period_ns()).count();
         let nr_missed = nr_frames - nr_in_time;
         Self {
@@ -172,14 +172,14 @@ impl Report {
             nr_frames,
             nr_missed,
             missed_percent: rounded(100.0 * nr_missed as f64 / nr_frames.max(1) as f64, 100.0),
-            wake_us: Percentiles::of(wake_ns),
-            done_us: Percentiles::of(done_ns.to_vec()),
+            wake_us: LatenessPercentiles::of(wake_ns),
+            done_us: LatenessPercentiles::of(done_ns.to_vec()),
             groups,
         }
     }
 }
 
-impl Percentiles {
+impl LatenessPercentiles {
     fn of(mut samples_ns: Vec<u64>) -> Self {
         samples_ns.sort_unstable();
         let us = |per_mille| rounded(percentile(&samples_ns, per_mille) as f64 / 1e3, 10.0);
@@ -187,14 +187,14 @@ impl Percentiles {
     }
 }
 
-impl fmt::Display for Percentiles {
+impl fmt::Display for LatenessPercentiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { p50, p95, p99, max } = self;
         write!(f, "{p50:>9.1} {p95:>9.1} {p99:>9.1} {max:>9.1}")
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for FramesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nr_frames, nr_missed, missed_percent, .. } = self;
         writeln!(f, "{nr_missed} of {nr_frames} frames missed ({missed_percent} %)\n")?;
@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn skipped_and_late_frames_are_missed() {
         let options = options(&["--rate", "100"]);
-        let report = Report::new(&options, 4, vec![1_000, 3_000], &[9_000_000, 10_000_000, 10_000_001], Vec::new());
+        let report =
+            FramesReport::new(&options, 4, vec![1_000, 3_000], &[9_000_000, 10_000_000, 10_000_001], Vec::new());
         assert_eq!((report.nr_frames, report.nr_missed, report.missed_percent), (4, 2, 50.0));
         assert_eq!((report.wake_us.p50, report.wake_us.max), (1.0, 3.0));
         assert!(report.to_string().starts_with("2 of 4 frames missed (50 %)"), "{report}");
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn only_frames_of_the_window_count() {
-        let window = Window { begin_ns: 100, end_ns: 200 };
+        let window = MeasuredTime { begin_ns: 100, end_ns: 200 };
         assert_eq!(in_window(&[(90, 95), (100, 130), (190, 210), (200, 201)], window), [30, 20]);
     }
 

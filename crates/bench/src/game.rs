@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::clock::{Window, now_ns, sleep_until};
+use crate::clock::{MeasuredTime, now_ns, sleep_until};
 use crate::work::{Calibration, occupy};
 
 /// The compositor's process.
@@ -52,7 +52,7 @@ pub(crate) struct Game {
     pub(crate) work_ns: u64,
     pub(crate) nr_threads: u32,
     pub(crate) calibration: Calibration,
-    pub(crate) window: Window,
+    pub(crate) window: MeasuredTime,
 }
 
 /// How late the game ran after the timer, in the window.
@@ -136,7 +136,7 @@ const fn next_due_ns(due_ns: u64, period_ns: u64, now_ns: u64) -> u64 {
 }
 
 /// When frames are due to begin within the window.
-pub(crate) fn periods(first_ns: u64, period_ns: u64, window: Window) -> impl Iterator<Item = u64> {
+pub(crate) fn periods(first_ns: u64, period_ns: u64, window: MeasuredTime) -> impl Iterator<Item = u64> {
     (first_ns..window.end_ns).step_by(period_ns as usize).filter(move |due_ns| *due_ns >= window.begin_ns)
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn frames_of_the_window_are_counted() {
-        let window = Window { begin_ns: 20, end_ns: 50 };
+        let window = MeasuredTime { begin_ns: 20, end_ns: 50 };
         assert_eq!(periods(5, 10, window).collect::<Vec<_>>(), [25, 35, 45]);
     }
 

@@ -27,11 +27,11 @@ const MAX_TURN_NS: f64 = 3.6e12;
 
 /// Threads that do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct LoadGroup {
     pub(crate) name: String,
     pub(crate) count: Count,
     pub(crate) nice: i32,
-    pub(crate) policy: Policy,
+    pub(crate) policy: SchedPolicy,
     /// Without it they never sleep.
     pub(crate) turn: Option<Turn>,
     pub(crate) pin: Option<usize>,
@@ -47,7 +47,7 @@ pub(crate) struct Count {
 
 /// Of the kernel's scheduling policies those that are not real-time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Policy {
+pub(crate) enum SchedPolicy {
     Normal,
     Batch,
     Idle,
@@ -60,7 +60,7 @@ pub(crate) struct Turn {
     pub(crate) sleep_ns: u64,
 }
 
-impl Group {
+impl LoadGroup {
     /// CPUs that a member would use if it never waited.
     pub(crate) fn demand(&self) -> f64 {
         self.turn.map_or(1.0, |Turn { work_ns, sleep_ns }| work_ns as f64 / (work_ns + sleep_ns) as f64)
@@ -75,7 +75,7 @@ impl Count {
 }
 
 /// Fails if two groups have the same name.
-pub(crate) fn ensure_distinct(groups: &[Group]) -> Result<()> {
+pub(crate) fn ensure_distinct(groups: &[LoadGroup]) -> Result<()> {
     let mut names = BTreeSet::new();
     match groups.iter().find(|group| !names.insert(&group.name)) {
         Some(group) => bail!("two groups are called \"{}\"", group.name),
@@ -85,24 +85,24 @@ pub(crate) fn ensure_distinct(groups: &[Group]) -> Result<()> {
 
 /// Fields while they are read.
 #[derive(Default)]
-struct Fields {
+struct GroupFields {
     name: Option<String>,
     count: Option<Count>,
     nice: Option<i32>,
-    policy: Option<Policy>,
+    policy: Option<SchedPolicy>,
     work_ns: Option<u64>,
     sleep_ns: Option<u64>,
     pin: Option<usize>,
     cgroup: Option<String>,
 }
 
-impl Fields {
+impl GroupFields {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "name" => fill(&mut self.name, value.to_owned()),
             "count" => fill(&mut self.count, value.parse()?),
             "nice" => fill(&mut self.nice, nice(value)?),
-            "policy" => fill(&mut self.policy, Policy::from_str(value, false).map_err(Error::msg)?),
+            "policy" => fill(&mut self.policy, SchedPolicy::from_str(value, false).map_err(Error::msg)?),
             "work" => fill(&mut self.work_ns, time_ns(value)?),
             "sleep" => fill(&mut self.sleep_ns, time_ns(value)?),
             "pin" => fill(&mut self.pin, value.parse()?),
@@ -120,11 +120,11 @@ impl Fields {
     }
 }
 
-impl FromStr for Group {
+impl FromStr for LoadGroup {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut fields = Fields::default();
+        let mut fields = GroupFields::default();
         for field in text.split(',') {
             let (key, value) = field.split_once('=').with_context(|| format!("\"{field}\" is not KEY=VALUE"))?;
             // In one line: what parses the command line shows no causes.
@@ -136,7 +136,7 @@ impl FromStr for Group {
             name,
             count: fields.count.unwrap_or(Count { number: 1, per_cpu: false }),
             nice: fields.nice.unwrap_or(0),
-            policy: fields.policy.unwrap_or(Policy::Normal),
+            policy: fields.policy.unwrap_or(SchedPolicy::Normal),
             turn,
             pin: fields.pin,
             cgroup: fields.cgroup,
@@ -145,7 +145,7 @@ impl FromStr for Group {
 }
 
 /// In the same grammar.
-impl fmt::Display for Group {
+impl fmt::Display for LoadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let policy = self.policy.to_possible_value().ok_or(fmt::Error)?;
         write!(f, "name={},count={},nice={},policy={}", self.name, self.count, self.nice, policy.get_name())?;
@@ -210,7 +210,7 @@ fn cgroup(text: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Group {
+    fn parse(text: &str) -> LoadGroup {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"))
     }
 
@@ -218,7 +218,7 @@ mod tests {
     fn every_field_is_read() {
         let group = parse("name=a b,count=2/cpu,nice=-5,policy=batch,work=4ms,sleep=100us,pin=3,cgroup=/x.slice/y/");
         assert_eq!(group.name, "a b");
-        assert_eq!((group.count.threads(4), group.nice, group.policy), (8, -5, Policy::Batch));
+        assert_eq!((group.count.threads(4), group.nice, group.policy), (8, -5, SchedPolicy::Batch));
         assert_eq!(group.turn, Some(Turn { work_ns: 4_000_000, sleep_ns: 100_000 }));
         assert_eq!((group.pin, group.cgroup.as_deref()), (Some(3), Some("x.slice/y")));
         assert!((group.demand() - 4.0 / 4.1).abs() < 1e-9);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_name_is_enough() {
         let group = parse("name=hog");
-        assert_eq!((group.count.threads(4), group.nice, group.policy, group.turn), (1, 0, Policy::Normal, None));
+        assert_eq!((group.count.threads(4), group.nice, group.policy, group.turn), (1, 0, SchedPolicy::Normal, None));
         assert!((group.demand() - 1.0).abs() < 1e-9);
     }
 
@@ -255,7 +255,7 @@ mod tests {
             ("name=a,nice=1,nice=2", "twice"),
             ("name=a,cgroup=../b", "below"),
         ] {
-            let error = text.parse::<Group>().unwrap_err().to_string();
+            let error = text.parse::<LoadGroup>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::solver::{IDLE_WEIGHT, Node};
+use crate::solver::{IDLE_WEIGHT, ShareNode};
 
 /// Where version 2 of control groups is mounted.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
@@ -24,12 +24,12 @@ pub(crate) struct Hierarchy {
 #[derive(Debug, Default)]
 struct Level {
     tasks: Vec<usize>,
-    groups: Vec<(String, Settings, Level)>,
+    groups: Vec<(String, CpuSettings, Level)>,
 }
 
 /// What a control group's files say about CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Settings {
+struct CpuSettings {
     weight: f64,
     limit: f64,
 }
@@ -54,7 +54,7 @@ impl Hierarchy {
         for name in path.split('/').filter(|name| !name.is_empty()) {
             dir.push(name);
             // Without the controller, its tasks compete in the nearest ancestor that has it.
-            if let Some(settings) = Settings::read(&dir) {
+            if let Some(settings) = CpuSettings::read(&dir) {
                 level = level.child(&dir.to_string_lossy(), settings);
             }
         }
@@ -62,13 +62,13 @@ impl Hierarchy {
     }
 
     /// For the solver.
-    pub(crate) fn nodes(&self) -> Vec<Node> {
+    pub(crate) fn nodes(&self) -> Vec<ShareNode> {
         self.top.nodes()
     }
 }
 
 impl Level {
-    fn child(&mut self, name: &str, settings: Settings) -> &mut Self {
+    fn child(&mut self, name: &str, settings: CpuSettings) -> &mut Self {
         let found = self.groups.iter().position(|(theirs, ..)| theirs == name);
         let index = found.unwrap_or_else(|| {
             self.groups.push((name.to_owned(), settings, Self::default()));
@@ -77,17 +77,17 @@ impl Level {
         &mut self.groups[index].2
     }
 
-    fn nodes(&self) -> Vec<Node> {
-        let group = |(_, settings, level): &(String, Settings, Self)| Node::Group {
+    fn nodes(&self) -> Vec<ShareNode> {
+        let group = |(_, settings, level): &(String, CpuSettings, Self)| ShareNode::Group {
             weight: settings.weight,
             limit: settings.limit,
             children: level.nodes(),
         };
-        self.tasks.iter().map(|task| Node::Task(*task)).chain(self.groups.iter().map(group)).collect()
+        self.tasks.iter().map(|task| ShareNode::Task(*task)).chain(self.groups.iter().map(group)).collect()
     }
 }
 
-impl Settings {
+impl CpuSettings {
     /// `None` where the CPU controller is not enabled.
     fn read(dir: &Path) -> Option<Self> {
         let file = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();

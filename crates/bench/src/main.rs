@@ -33,10 +33,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 
-use crate::background::{Background, Load};
-use crate::clock::Window;
+use crate::background::{Background, LoadKind};
+use crate::clock::MeasuredTime;
 use crate::kernel::Counters;
-use crate::report::Report;
+use crate::report::ProbeReport;
 use crate::work::Calibration;
 
 #[derive(Parser)]
@@ -49,27 +49,27 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure wake-up latency beside a load
-    Probe(Probe),
+    Probe(ProbeOptions),
     /// Measure what groups of loads get of the CPUs, beside what they should get
     Shares(shares::Shares),
     /// Measure how many frames a game misses beside a load
     Frames(frames::Frames),
     /// Run a load until standard input ends; each line read is answered with the work done so far and the time
     #[command(hide = true)]
-    Background(background::Options),
+    Background(background::LoadOptions),
     /// Run the threads of a group: the first line read is the window, each further one asks what they got in it
     #[command(hide = true)]
-    Members(members::Options),
+    Members(members::MemberOptions),
     /// Compute the frames of which standard input says when they were due to begin
     #[command(hide = true)]
     Compositor(game::Compositor),
 }
 
 #[derive(Args)]
-struct Probe {
+struct ProbeOptions {
     /// What keeps the machine busy
     #[arg(long, value_enum)]
-    load: Load,
+    load: LoadKind,
     /// CPU hogs per CPU, for the load "hogs"
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     hogs_per_cpu: u32,
@@ -98,7 +98,7 @@ struct Probe {
 
 fn main() -> ExitCode {
     // The fork storm starts this program a thousand times: before anything that costs time.
-    if let Some(task) = background::Task::from_arguments() {
+    if let Some(task) = background::LoadThread::from_arguments() {
         task.run();
         return ExitCode::SUCCESS;
     }
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_probe(options: &Probe) -> Result<()> {
+fn run_probe(options: &ProbeOptions) -> Result<()> {
     let report = measure(options)?;
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -129,9 +129,9 @@ fn run_probe(options: &Probe) -> Result<()> {
     Ok(())
 }
 
-fn measure(options: &Probe) -> Result<Report> {
+fn measure(options: &ProbeOptions) -> Result<ProbeReport> {
     let calibration = options.calibration.unwrap_or_else(Calibration::measure);
-    let mut background = Background::start(&background::Options {
+    let mut background = Background::start(&background::LoadOptions {
         load: options.load,
         hogs_per_cpu: options.hogs_per_cpu,
         calibration,
@@ -139,7 +139,7 @@ fn measure(options: &Probe) -> Result<Report> {
     })?;
     // Threads inherit both from here; the load, already started, has neither.
     probe::become_prompt(options.rt)?;
-    let window = Window::start(options.warmup, options.seconds);
+    let window = MeasuredTime::start(options.warmup, options.seconds);
     let threads = if options.audio {
         probe::Threads::start_audio(window, calibration)?
     } else {
@@ -153,7 +153,7 @@ fn measure(options: &Probe) -> Result<Report> {
     let samples = threads.join()?;
     background.stop().context("ending the load")?;
 
-    Ok(Report::new(
+    Ok(ProbeReport::new(
         options,
         calibration,
         samples,

@@ -17,8 +17,8 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-use crate::clock::{Window, cpu_time_ns, now_ns, sleep_until};
-use crate::groups::{Group, Policy, Turn};
+use crate::clock::{MeasuredTime, cpu_time_ns, now_ns, sleep_until};
+use crate::groups::{LoadGroup, SchedPolicy, Turn};
 use crate::helper::{Helper, give_up};
 use crate::hierarchy;
 use crate::probe::become_prompt;
@@ -36,10 +36,10 @@ pub(crate) struct GotNs {
 
 /// Which group, and how fast this machine is.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct MemberOptions {
     /// The group
     #[arg(long)]
-    group: Group,
+    group: LoadGroup,
     /// CPUs of the machine
     #[arg(long)]
     nr_cpus: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Members(Helper);
 
 impl Members {
     /// Starts the threads.
-    pub(crate) fn start(group: &Group, nr_cpus: usize, calibration: Calibration) -> Result<Self> {
+    pub(crate) fn start(group: &LoadGroup, nr_cpus: usize, calibration: Calibration) -> Result<Self> {
         let arguments = [
             "members",
             "--group",
@@ -69,7 +69,7 @@ impl Members {
     }
 
     /// Says when to measure.
-    pub(crate) fn announce(&mut self, window: Window) -> Result<()> {
+    pub(crate) fn announce(&mut self, window: MeasuredTime) -> Result<()> {
         self.0.tell(&format!("{} {}", window.begin_ns, window.end_ns))
     }
 
@@ -85,7 +85,7 @@ impl Members {
 }
 
 /// The group's own main function.
-pub(crate) fn serve(options: &Options) -> Result<()> {
+pub(crate) fn serve(options: &MemberOptions) -> Result<()> {
     if let Some(cgroup) = &options.group.cgroup {
         hierarchy::enter(cgroup)?;
     }
@@ -106,19 +106,19 @@ pub(crate) fn serve(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn parse_window(line: &str) -> Option<Window> {
+fn parse_window(line: &str) -> Option<MeasuredTime> {
     let (begin, end) = line.split_once(' ')?;
-    Some(Window { begin_ns: begin.parse().ok()?, end_ns: end.parse().ok()? })
+    Some(MeasuredTime { begin_ns: begin.parse().ok()?, end_ns: end.parse().ok()? })
 }
 
-fn start_threads(options: &Options, window: &Arc<SharedWindow>) -> Result<Vec<Arc<Member>>> {
+fn start_threads(options: &MemberOptions, window: &Arc<SharedWindow>) -> Result<Vec<Arc<SharedMember>>> {
     let start_thread = |_| {
-        let member = Arc::new(Member::starting_now());
+        let member = Arc::new(SharedMember::starting_now());
         let (options, window, theirs) = (options.clone(), Arc::clone(window), Arc::clone(&member));
         thread::Builder::new().name("member".into()).spawn(move || {
-            let Options { group, calibration, .. } = options;
+            let MemberOptions { group, calibration, .. } = options;
             place(&group).unwrap_or_else(|error| give_up(&format!("{error:#}")));
-            run(&mut Watch::new(&theirs, &window), group.turn, calibration);
+            run(&mut ThreadClock::new(&theirs, &window), group.turn, calibration);
         })?;
         Ok(member)
     };
@@ -126,11 +126,11 @@ fn start_threads(options: &Options, window: &Arc<SharedWindow>) -> Result<Vec<Ar
 }
 
 /// Gives this thread the group's policy, nice level and CPU.
-fn place(group: &Group) -> Result<()> {
+fn place(group: &LoadGroup) -> Result<()> {
     let policy = match group.policy {
-        Policy::Normal => None,
-        Policy::Batch => Some(NormalThreadSchedulePolicy::Batch),
-        Policy::Idle => Some(NormalThreadSchedulePolicy::Idle),
+        SchedPolicy::Normal => None,
+        SchedPolicy::Batch => Some(NormalThreadSchedulePolicy::Batch),
+        SchedPolicy::Idle => Some(NormalThreadSchedulePolicy::Idle),
     };
     if let Some(policy) = policy {
         let policy = ThreadSchedulePolicy::Normal(policy);
@@ -146,7 +146,7 @@ fn place(group: &Group) -> Result<()> {
     Ok(())
 }
 
-fn run(watch: &mut Watch<'_>, turn: Option<Turn>, calibration: Calibration) -> ! {
+fn run(watch: &mut ThreadClock<'_>, turn: Option<Turn>, calibration: Calibration) -> ! {
     loop {
         let work_ns = turn.map_or(u64::MAX / 2, |turn| turn.work_ns);
         let end_ns = watch.used_ns + work_ns;
@@ -174,19 +174,19 @@ impl Default for SharedWindow {
 }
 
 impl SharedWindow {
-    fn set(&self, window: Window) {
+    fn set(&self, window: MeasuredTime) {
         self.end_ns.store(window.end_ns, Relaxed);
         self.begin_ns.store(window.begin_ns, Relaxed);
     }
 
-    fn get(&self) -> Window {
-        Window { begin_ns: self.begin_ns.load(Relaxed), end_ns: self.end_ns.load(Relaxed) }
+    fn get(&self) -> MeasuredTime {
+        MeasuredTime { begin_ns: self.begin_ns.load(Relaxed), end_ns: self.end_ns.load(Relaxed) }
     }
 }
 
 /// What a thread lets others know. Only the thread itself writes.
 #[derive(Debug, Default)]
-struct Member {
+struct SharedMember {
     used_ns: AtomicU64,
     longest_gap_ns: AtomicU64,
     longest_wake_ns: AtomicU64,
@@ -196,7 +196,7 @@ struct Member {
     is_waking: AtomicBool,
 }
 
-impl Member {
+impl SharedMember {
     fn starting_now() -> Self {
         Self { waiting_since_ns: AtomicU64::new(now_ns()), ..Self::default() }
     }
@@ -209,7 +209,7 @@ impl Member {
     }
 
     /// By the end of the window, for which it may be waiting still.
-    fn got(&self, window: Window) -> GotNs {
+    fn got(&self, window: MeasuredTime) -> GotNs {
         self.note_gap(passed_ns(self.waiting_since_ns.load(Relaxed), u64::MAX, window), self.is_waking.load(Relaxed));
         GotNs {
             used: self.used_ns.load(Relaxed),
@@ -220,15 +220,15 @@ impl Member {
 }
 
 /// A thread's eye on its own clocks.
-struct Watch<'a> {
-    member: &'a Member,
+struct ThreadClock<'a> {
+    member: &'a SharedMember,
     window: &'a SharedWindow,
     at_ns: u64,
     used_ns: u64,
 }
 
-impl<'a> Watch<'a> {
-    fn new(member: &'a Member, window: &'a SharedWindow) -> Self {
+impl<'a> ThreadClock<'a> {
+    fn new(member: &'a SharedMember, window: &'a SharedWindow) -> Self {
         Self { member, window, at_ns: now_ns(), used_ns: cpu_time_ns() }
     }
 
@@ -262,7 +262,7 @@ impl<'a> Watch<'a> {
 }
 
 /// How much of the window lies between two times.
-fn passed_ns(from_ns: u64, to_ns: u64, window: Window) -> u64 {
+fn passed_ns(from_ns: u64, to_ns: u64, window: MeasuredTime) -> u64 {
     to_ns.min(window.end_ns).saturating_sub(from_ns.max(window.begin_ns))
 }
 
@@ -270,7 +270,7 @@ fn passed_ns(from_ns: u64, to_ns: u64, window: Window) -> u64 {
 mod tests {
     use super::*;
 
-    const WINDOW: Window = Window { begin_ns: 1_000, end_ns: 5_000 };
+    const WINDOW: MeasuredTime = MeasuredTime { begin_ns: 1_000, end_ns: 5_000 };
 
     #[test]
     fn only_what_lies_in_the_window_counts() {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn who_still_waits_has_waited_until_the_end() {
-        let member = Member { waiting_since_ns: AtomicU64::new(2_000), ..Member::default() };
+        let member = SharedMember { waiting_since_ns: AtomicU64::new(2_000), ..SharedMember::default() };
         assert_eq!(member.got(WINDOW), GotNs { used: 0, longest_gap: 3_000, longest_wake: 0 });
         member.is_waking.store(true, Relaxed);
         assert_eq!(member.got(WINDOW).longest_wake, 3_000);
@@ -293,16 +293,16 @@ mod tests {
     #[test]
     fn work_is_used_time_and_sleep_is_no_gap() {
         let window = SharedWindow::default();
-        window.set(Window { begin_ns: now_ns(), end_ns: u64::MAX });
-        let member = Member::starting_now();
-        let mut watch = Watch::new(&member, &window);
+        window.set(MeasuredTime { begin_ns: now_ns(), end_ns: u64::MAX });
+        let member = SharedMember::starting_now();
+        let mut watch = ThreadClock::new(&member, &window);
         let end_ns = watch.used_ns + 2_000_000;
         while watch.used_ns < end_ns {
             sip(end_ns, "1000".parse().unwrap());
             watch.look();
         }
         watch.sleep(500_000_000);
-        let got = member.got(Window { begin_ns: 0, end_ns: now_ns() });
+        let got = member.got(MeasuredTime { begin_ns: 0, end_ns: now_ns() });
         assert!(got.used >= 1_900_000, "{got:?}");
         assert!(got.longest_wake <= got.longest_gap && got.longest_gap < 500_000_000, "{got:?}");
     }

@@ -11,7 +11,7 @@ use thread_priority::{
     thread_native_id,
 };
 
-use crate::clock::{SECOND_NS, Window, now_ns, sleep_until};
+use crate::clock::{MeasuredTime, SECOND_NS, now_ns, sleep_until};
 use crate::work::{Calibration, occupy, work};
 
 const NR_TIMER_THREADS: u64 = 3;
@@ -62,7 +62,7 @@ struct Pipe {
 }
 
 impl Threads {
-    pub(crate) fn start(window: Window, calibration: Calibration, seed: u64) -> Result<Self> {
+    pub(crate) fn start(window: MeasuredTime, calibration: Calibration, seed: u64) -> Result<Self> {
         let work_iterations = calibration.iterations(WORK_US);
         let timers = (0..NR_TIMER_THREADS)
             .map(|nth| {
@@ -80,7 +80,7 @@ impl Threads {
     }
 
     /// Instead of the others one thread that must be punctual, as one that plays audio.
-    pub(crate) fn start_audio(window: Window, calibration: Calibration) -> Result<Self> {
+    pub(crate) fn start_audio(window: MeasuredTime, calibration: Calibration) -> Result<Self> {
         let first_ns = now_ns() + AUDIO_PERIOD_NS;
         let periods = (first_ns..window.end_ns).step_by(AUDIO_PERIOD_NS as usize);
         let audio =
@@ -115,7 +115,7 @@ struct Pauses {
 }
 
 impl Pauses {
-    fn new(window: Window, seed: u64) -> Self {
+    fn new(window: MeasuredTime, seed: u64) -> Self {
         Self { rng: Rng::with_seed(seed), end_ns: window.end_ns }
     }
 }
@@ -129,7 +129,7 @@ impl Iterator for Pauses {
     }
 }
 
-fn timer_thread(window: Window, times_ns: impl Iterator<Item = u64>, work: impl Fn()) -> SamplesNs {
+fn timer_thread(window: MeasuredTime, times_ns: impl Iterator<Item = u64>, work: impl Fn()) -> SamplesNs {
     let mut samples = SamplesNs { timer_wake: room(window), work_done: room(window), pipe_wake: Vec::new() };
     for at_ns in times_ns {
         sleep_until(at_ns);
@@ -152,7 +152,7 @@ fn writer_thread(pauses: Pauses, mut pipe: PipeWriter) -> io::Result<()> {
     Ok(())
 }
 
-fn reader_thread(window: Window, mut pipe: PipeReader) -> io::Result<SamplesNs> {
+fn reader_thread(window: MeasuredTime, mut pipe: PipeReader) -> io::Result<SamplesNs> {
     let mut samples = SamplesNs { pipe_wake: room(window), ..SamplesNs::default() };
     let mut sent_ns = [0; 8];
     loop {
@@ -170,7 +170,7 @@ fn reader_thread(window: Window, mut pipe: PipeReader) -> io::Result<SamplesNs> 
 }
 
 /// Room for every sample that the window can bring, already paged in: filled once and emptied again.
-fn room(window: Window) -> Vec<u64> {
+fn room(window: MeasuredTime) -> Vec<u64> {
     let nr_samples = window.duration_ns().max(SECOND_NS) / MIN_PAUSE_NS + 1;
     let mut samples = vec![u64::MAX; nr_samples as usize];
     samples.clear();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_thread_reports_within_the_window() {
-        let window = Window { begin_ns: now_ns() + 20_000_000, end_ns: now_ns() + 320_000_000 };
+        let window = MeasuredTime { begin_ns: now_ns() + 20_000_000, end_ns: now_ns() + 320_000_000 };
         let samples = Threads::start(window, "1".parse().unwrap(), 7).unwrap().join().unwrap();
         assert_eq!(samples.timer_wake.len(), samples.work_done.len());
         assert!((30..=360).contains(&samples.timer_wake.len()), "{}", samples.timer_wake.len());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn an_audio_thread_keeps_its_period() {
-        let window = Window { begin_ns: now_ns() + 20_000_000, end_ns: now_ns() + 320_000_000 };
+        let window = MeasuredTime { begin_ns: now_ns() + 20_000_000, end_ns: now_ns() + 320_000_000 };
         let samples = Threads::start_audio(window, "1".parse().unwrap()).unwrap().join().unwrap();
         assert!((55..=61).contains(&samples.timer_wake.len()), "{}", samples.timer_wake.len());
         assert!(samples.pipe_wake.is_empty());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn pauses_are_equal_for_equal_seeds() {
-        let window = Window { begin_ns: 0, end_ns: u64::MAX };
+        let window = MeasuredTime { begin_ns: 0, end_ns: u64::MAX };
         let draw = |seed| Pauses::new(window, seed).rng.u64(..);
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));

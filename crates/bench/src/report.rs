@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::Probe;
-use crate::background::Load;
+use crate::ProbeOptions;
+use crate::background::LoadKind;
 use crate::kernel::Counters;
 use crate::probe::SamplesNs;
 use crate::work::Calibration;
@@ -19,9 +19,9 @@ const NR_LONGEST: usize = 64;
 
 /// The result of one probe.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ProbeReport {
     schema: u32,
-    load: Load,
+    load: LoadKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     hogs_per_cpu: Option<u32>,
     seconds: u64,
@@ -37,9 +37,9 @@ pub(crate) struct Report {
     idle_share: f64,
 }
 
-impl Report {
+impl ProbeReport {
     pub(crate) fn new(
-        options: &Probe,
+        options: &ProbeOptions,
         calibration: Calibration,
         samples: SamplesNs,
         throughput: f64,
@@ -48,7 +48,7 @@ impl Report {
         Self {
             schema: SCHEMA,
             load: options.load,
-            hogs_per_cpu: (options.load == Load::Hogs).then_some(options.hogs_per_cpu),
+            hogs_per_cpu: (options.load == LoadKind::Hogs).then_some(options.hogs_per_cpu),
             seconds: options.seconds,
             rt: options.rt,
             audio: options.audio,
@@ -64,7 +64,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ProbeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}", "µs", "p50", "p90", "p99", "p99.9", "max", "n")?;
         for (name, distribution) in

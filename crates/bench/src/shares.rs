@@ -7,12 +7,12 @@ use clap::Args;
 use rustix::thread::sched_getaffinity;
 use serde::Serialize;
 
-use crate::clock::{Window, sleep_until};
-use crate::groups::{GRAMMAR, Group, Policy, ensure_distinct};
+use crate::clock::{MeasuredTime, sleep_until};
+use crate::groups::{GRAMMAR, LoadGroup, SchedPolicy, ensure_distinct};
 use crate::hierarchy::Hierarchy;
 use crate::members::{GotNs, Members};
 use crate::report::rounded;
-use crate::solver::{self, IDLE_WEIGHT, Task, nice_weight};
+use crate::solver::{self, Claimant, IDLE_WEIGHT, nice_weight};
 use crate::work::Calibration;
 
 /// Version of the JSON object; fields may be added without changing it.
@@ -23,7 +23,7 @@ const SCHEMA: u32 = 1;
 pub(crate) struct Shares {
     /// A group of loads; may be given several times. See the end of --help
     #[arg(long = "group", required = true, value_name = "GROUP")]
-    groups: Vec<Group>,
+    groups: Vec<LoadGroup>,
     /// How long to measure
     #[arg(long, default_value_t = 5, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
@@ -37,11 +37,15 @@ pub(crate) struct Shares {
 
 pub(crate) fn run(options: &Shares) -> Result<()> {
     let mut loads = Loads::start(&options.groups, Calibration::measure())?;
-    let window = Window::start(options.warmup, options.seconds);
+    let window = MeasuredTime::start(options.warmup, options.seconds);
     loads.announce(window)?;
     sleep_until(window.end_ns);
-    let report =
-        Report { schema: SCHEMA, seconds: options.seconds, nr_cpus: loads.nr_cpus, groups: loads.finish(window, &[])? };
+    let report = SharesReport {
+        schema: SCHEMA,
+        seconds: options.seconds,
+        nr_cpus: loads.nr_cpus,
+        groups: loads.finish(window, &[])?,
+    };
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -51,16 +55,16 @@ pub(crate) fn run(options: &Shares) -> Result<()> {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct SharesReport {
     schema: u32,
     seconds: u64,
     nr_cpus: usize,
-    groups: Vec<GroupReport>,
+    groups: Vec<GroupShare>,
 }
 
 /// What a group got and should have got.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct GroupReport {
+pub(crate) struct GroupShare {
     name: String,
     nr_threads: usize,
     /// CPUs of work: CPU time of all its threads for each second.
@@ -78,8 +82,8 @@ pub(crate) struct GroupReport {
     longest_wake_ms: f64,
 }
 
-impl GroupReport {
-    fn new(name: &str, got: &[GotNs], share: f64, window: Window) -> Self {
+impl GroupShare {
+    fn new(name: &str, got: &[GotNs], share: f64, window: MeasuredTime) -> Self {
         let cpus = |used_ns: u64| used_ns as f64 / window.duration_ns() as f64;
         let used_ns = || got.iter().map(|got| got.used);
         let total = cpus(used_ns().sum());
@@ -98,11 +102,11 @@ impl GroupReport {
     }
 }
 
-/// Heads the lines of [`GroupReport`].
+/// Heads the lines of [`GroupShare`].
 pub(crate) const HEADING: &str =
     "group            threads    CPUs   share  deviation   least    most  longest gap  longest wake-up";
 
-impl fmt::Display for GroupReport {
+impl fmt::Display for GroupShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, nr_threads, cpus, share, longest_gap_ms, longest_wake_ms, .. } = self;
         let Self { min_thread_cpus, max_thread_cpus, .. } = self;
@@ -112,7 +116,7 @@ impl fmt::Display for GroupReport {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SharesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{HEADING}")?;
         self.groups.iter().try_for_each(|group| writeln!(f, "{group}"))
@@ -122,36 +126,36 @@ impl fmt::Display for Report {
 /// Groups that run.
 pub(crate) struct Loads {
     pub(crate) nr_cpus: usize,
-    groups: Vec<(Group, Members)>,
+    groups: Vec<(LoadGroup, Members)>,
 }
 
 impl Loads {
-    pub(crate) fn start(groups: &[Group], calibration: Calibration) -> Result<Self> {
+    pub(crate) fn start(groups: &[LoadGroup], calibration: Calibration) -> Result<Self> {
         ensure_distinct(groups)?;
         let nr_cpus = sched_getaffinity(None)?.count() as usize;
         for group in groups {
             ensure!(group.pin.is_none_or(|cpu| cpu < nr_cpus), "\"{}\": there are {nr_cpus} CPUs", group.name);
         }
-        let start = |group: &Group| Ok((group.clone(), Members::start(group, nr_cpus, calibration)?));
+        let start = |group: &LoadGroup| Ok((group.clone(), Members::start(group, nr_cpus, calibration)?));
         Ok(Self { nr_cpus, groups: groups.iter().map(start).collect::<Result<_>>()? })
     }
 
-    pub(crate) fn announce(&mut self, window: Window) -> Result<()> {
+    pub(crate) fn announce(&mut self, window: MeasuredTime) -> Result<()> {
         self.groups.iter_mut().try_for_each(|(_, members)| members.announce(window))
     }
 
     /// Ends all groups, once the window is over; `others` ran beside them.
-    pub(crate) fn finish(self, window: Window, others: &[Task]) -> Result<Vec<GroupReport>> {
+    pub(crate) fn finish(self, window: MeasuredTime, others: &[Claimant]) -> Result<Vec<GroupShare>> {
         let shares = self.shares(others)?;
-        let report = |((group, mut members), share): ((Group, Members), f64)| {
-            let report = GroupReport::new(&group.name, &members.got()?, share, window);
+        let report = |((group, mut members), share): ((LoadGroup, Members), f64)| {
+            let report = GroupShare::new(&group.name, &members.got()?, share, window);
             members.stop().map(|()| report)
         };
         self.groups.into_iter().zip(shares).map(report).collect()
     }
 
     /// What each group should get.
-    fn shares(&self, others: &[Task]) -> Result<Vec<f64>> {
+    fn shares(&self, others: &[Claimant]) -> Result<Vec<f64>> {
         let mut hierarchy = Hierarchy::read()?;
         let mut tasks = others.to_vec();
         (0..tasks.len()).for_each(|task| hierarchy.add(task, None));
@@ -163,15 +167,16 @@ impl Loads {
         }
         let shares = solver::shares(self.nr_cpus, &hierarchy.nodes(), &tasks);
         let mut shares = shares.iter().skip(others.len());
-        let of_group = |(group, _): &(Group, Members)| shares.by_ref().take(group.count.threads(self.nr_cpus)).sum();
+        let of_group =
+            |(group, _): &(LoadGroup, Members)| shares.by_ref().take(group.count.threads(self.nr_cpus)).sum();
         Ok(self.groups.iter().map(of_group).collect())
     }
 }
 
 /// A member as the solver knows it.
-fn task(group: &Group) -> Task {
-    let weight = if group.policy == Policy::Idle { IDLE_WEIGHT } else { nice_weight(group.nice) };
-    Task { weight, demand: group.demand(), pin: group.pin }
+fn task(group: &LoadGroup) -> Claimant {
+    let weight = if group.policy == SchedPolicy::Idle { IDLE_WEIGHT } else { nice_weight(group.nice) };
+    Claimant { weight, demand: group.demand(), pin: group.pin }
 }
 
 #[cfg(test)]
@@ -180,12 +185,12 @@ mod tests {
 
     #[test]
     fn a_group_is_the_sum_of_its_threads() {
-        let window = Window { begin_ns: 0, end_ns: 1_000_000_000 };
+        let window = MeasuredTime { begin_ns: 0, end_ns: 1_000_000_000 };
         let got = [
             GotNs { used: 500_000_000, longest_gap: 4_000_000, longest_wake: 1_000_000 },
             GotNs { used: 700_000_000, longest_gap: 2_000_000, longest_wake: 1_500_000 },
         ];
-        let report = GroupReport::new("a", &got, 1.0, window);
+        let report = GroupShare::new("a", &got, 1.0, window);
         assert_eq!(
             (report.cpus, report.deviation, report.min_thread_cpus, report.max_thread_cpus),
             (1.2, 0.2, 0.5, 0.7)

@@ -24,7 +24,7 @@ pub(crate) fn nice_weight(nice: i32) -> f64 {
 
 /// One that wants CPU time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
+pub(crate) struct Claimant {
     pub(crate) weight: f64,
     /// CPUs, at most 1.
     pub(crate) demand: f64,
@@ -34,22 +34,22 @@ pub(crate) struct Task {
 
 /// What competes at one level of the hierarchy.
 #[derive(Clone, Debug)]
-pub(crate) enum Node {
+pub(crate) enum ShareNode {
     /// Index of a task.
     Task(usize),
     Group {
         weight: f64,
         /// CPUs; infinite if there is none.
         limit: f64,
-        children: Vec<Node>,
+        children: Vec<ShareNode>,
     },
 }
 
 /// The part that each task should get, in CPUs.
-pub(crate) fn shares(nr_cpus: usize, root: &[Node], tasks: &[Task]) -> Vec<f64> {
+pub(crate) fn shares(nr_cpus: usize, root: &[ShareNode], tasks: &[Claimant]) -> Vec<f64> {
     let mut solver = Solver { tasks, caps: tasks.iter().map(|task| task.demand.min(1.0)).collect() };
     loop {
-        let mut parts = vec![Part::default(); tasks.len()];
+        let mut parts = vec![TaskShare::default(); tasks.len()];
         solver.assign(root, nr_cpus as f64, &mut parts);
         if !solver.cut_overfull_cpus(nr_cpus, &parts) {
             return parts.iter().map(|part| part.share).collect();
@@ -58,14 +58,14 @@ pub(crate) fn shares(nr_cpus: usize, root: &[Node], tasks: &[Task]) -> Vec<f64> 
 }
 
 struct Solver<'a> {
-    tasks: &'a [Task],
+    tasks: &'a [Claimant],
     /// The most that each can use, as far as is known.
     caps: Vec<f64>,
 }
 
 /// What a task gets.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct TaskShare {
     share: f64,
     /// What it would get if it could use it.
     entitled: f64,
@@ -79,31 +79,31 @@ struct Claim {
 }
 
 impl Solver<'_> {
-    fn claim(&self, node: &Node) -> Claim {
+    fn claim(&self, node: &ShareNode) -> Claim {
         match node {
-            Node::Task(index) => Claim { weight: self.tasks[*index].weight, cap: self.caps[*index] },
-            Node::Group { weight, limit, children } => {
+            ShareNode::Task(index) => Claim { weight: self.tasks[*index].weight, cap: self.caps[*index] },
+            ShareNode::Group { weight, limit, children } => {
                 let wanted: f64 = children.iter().map(|child| self.claim(child).cap).sum();
                 Claim { weight: *weight, cap: wanted.min(*limit) }
             }
         }
     }
 
-    fn assign(&self, nodes: &[Node], capacity: f64, parts: &mut [Part]) {
+    fn assign(&self, nodes: &[ShareNode], capacity: f64, parts: &mut [TaskShare]) {
         let claims: Vec<_> = nodes.iter().map(|node| self.claim(node)).collect();
         let rate = rate(capacity, &claims);
         for (node, claim) in nodes.iter().zip(&claims) {
             let entitled = claim.weight * rate;
             let share = entitled.min(claim.cap);
             match node {
-                Node::Task(index) => parts[*index] = Part { share, entitled },
-                Node::Group { children, .. } => self.assign(children, share, parts),
+                ShareNode::Task(index) => parts[*index] = TaskShare { share, entitled },
+                ShareNode::Group { children, .. } => self.assign(children, share, parts),
             }
         }
     }
 
     /// Lowers the caps of tasks that are pinned to a CPU which they would overfill; whether there were any.
-    fn cut_overfull_cpus(&mut self, nr_cpus: usize, parts: &[Part]) -> bool {
+    fn cut_overfull_cpus(&mut self, nr_cpus: usize, parts: &[TaskShare]) -> bool {
         let mut any = false;
         for cpu in 0..nr_cpus {
             let here: Vec<_> = (0..parts.len()).filter(|index| self.tasks[*index].pin == Some(cpu)).collect();
@@ -145,14 +145,14 @@ mod tests {
 
     use super::*;
 
-    const HOG: Task = Task { weight: 1024.0, demand: 1.0, pin: None };
+    const HOG: Claimant = Claimant { weight: 1024.0, demand: 1.0, pin: None };
 
-    fn flat(nr_cpus: usize, tasks: &[Task]) -> Vec<f64> {
-        shares(nr_cpus, &(0..tasks.len()).map(Node::Task).collect::<Vec<_>>(), tasks)
+    fn flat(nr_cpus: usize, tasks: &[Claimant]) -> Vec<f64> {
+        shares(nr_cpus, &(0..tasks.len()).map(ShareNode::Task).collect::<Vec<_>>(), tasks)
     }
 
-    fn group(weight: f64, limit: f64, tasks: std::ops::Range<usize>) -> Node {
-        Node::Group { weight, limit, children: tasks.map(Node::Task).collect() }
+    fn group(weight: f64, limit: f64, tasks: std::ops::Range<usize>) -> ShareNode {
+        ShareNode::Group { weight, limit, children: tasks.map(ShareNode::Task).collect() }
     }
 
     #[track_caller]
@@ -168,21 +168,21 @@ mod tests {
 
     #[test]
     fn nice_levels_divide_as_the_default_scheduler_was_measured() {
-        let nice = Task { weight: nice_weight(10), ..HOG };
+        let nice = Claimant { weight: nice_weight(10), ..HOG };
         let shares = flat(4, &[[HOG; 4], [nice; 4]].concat());
         assert_near(&[shares[..4].iter().sum(), shares[4..].iter().sum()], &[3.612, 0.388]);
     }
 
     #[test]
     fn who_wants_less_leaves_the_rest_to_others() {
-        let modest = Task { demand: 0.1, ..HOG };
+        let modest = Claimant { demand: 0.1, ..HOG };
         assert_near(&flat(1, &[modest, HOG, HOG]), &[0.1, 0.45, 0.45]);
         assert_near(&flat(4, &[modest, HOG]), &[0.1, 1.0]);
     }
 
     #[test]
     fn nobody_uses_two_cpus() {
-        let heavy = Task { weight: 88761.0, ..HOG };
+        let heavy = Claimant { weight: 88761.0, ..HOG };
         assert_near(&flat(2, &[heavy, HOG, HOG]), &[1.0, 0.5, 0.5]);
     }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn weights_count_at_their_level_only() {
-        let parent = Node::Group {
+        let parent = ShareNode::Group {
             weight: 1024.0,
             limit: f64::INFINITY,
             children: vec![group(1024.0, f64::INFINITY, 4..8), group(1024.0, f64::INFINITY, 8..16)],
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn limits_hold_and_tasks_compete_beside_groups() {
-        let root = [group(1024.0, 0.5, 0..4), Node::Task(4)];
+        let root = [group(1024.0, 0.5, 0..4), ShareNode::Task(4)];
         assert_near(&shares(4, &root, &[HOG; 5]), &[0.125, 0.125, 0.125, 0.125, 1.0]);
-        let root = [group(1024.0, f64::INFINITY, 0..2), Node::Task(2), Node::Task(3)];
+        let root = [group(1024.0, f64::INFINITY, 0..2), ShareNode::Task(2), ShareNode::Task(3)];
         assert_near(&shares(1, &root, &[HOG; 4]), &[1.0 / 6.0, 1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0]);
     }
 
@@ -222,17 +222,17 @@ mod tests {
 
     #[test]
     fn tasks_that_crowd_a_cpu_share_it() {
-        let pinned = Task { pin: Some(1), ..HOG };
+        let pinned = Claimant { pin: Some(1), ..HOG };
         assert_near(&flat(2, &[pinned, pinned, pinned, HOG]), &[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0]);
-        let heavy = Task { weight: 2048.0, ..pinned };
+        let heavy = Claimant { weight: 2048.0, ..pinned };
         assert_near(&flat(4, &[heavy, pinned]), &[2.0 / 3.0, 1.0 / 3.0]);
         assert_near(&flat(2, &[pinned, HOG, HOG, HOG]), &[0.5; 4]);
     }
 
-    fn tasks(nr_cpus: usize) -> impl Strategy<Value = Vec<Task>> {
+    fn tasks(nr_cpus: usize) -> impl Strategy<Value = Vec<Claimant>> {
         let pin = proptest::option::weighted(0.3, 0..nr_cpus);
         let task = (-20..20, 0.01..1.0_f64, pin);
-        let task = task.prop_map(|(nice, demand, pin)| Task { weight: nice_weight(nice), demand, pin });
+        let task = task.prop_map(|(nice, demand, pin)| Claimant { weight: nice_weight(nice), demand, pin });
         proptest::collection::vec(task, 1..20)
     }
 
@@ -252,7 +252,7 @@ mod tests {
 
         #[test]
         fn without_pins_nothing_is_wasted(tasks in tasks(4)) {
-            let tasks: Vec<_> = tasks.into_iter().map(|task| Task { pin: None, ..task }).collect();
+            let tasks: Vec<_> = tasks.into_iter().map(|task| Claimant { pin: None, ..task }).collect();
             let wanted: f64 = tasks.iter().map(|task| task.demand).sum();
             let given: f64 = flat(4, &tasks).iter().sum();
             prop_assert!((given - wanted.min(4.0)).abs() < 1e-6, "{} of {}", given, wanted);

@@ -27,7 +27,7 @@ struct Cores {
 }
 
 /// Ticks that user space ran on the CPUs of each kind.
-struct Work {
+struct TicksByCore {
     fast: u64,
     slow: u64,
 }
@@ -149,12 +149,12 @@ fn start_hogs(guest: &mut Guest, nr_hogs: usize, through: &str) -> Result<Job> {
 }
 
 /// The work of a few seconds, after a moment for tasks that have just started or ended.
-fn watch(guest: &mut Guest, cores: &Cores) -> Result<Work> {
+fn watch(guest: &mut Guest, cores: &Cores) -> Result<TicksByCore> {
     let stat = guest.check("sleep 1; cat /proc/stat; sleep 4; cat /proc/stat", MOMENT)?;
-    Work::between(&stat, cores.nr_cpus).with_context(|| format!("/proc/stat reads {stat}"))
+    TicksByCore::between(&stat, cores.nr_cpus).with_context(|| format!("/proc/stat reads {stat}"))
 }
 
-impl Work {
+impl TicksByCore {
     /// From two times the content of `/proc/stat`.
     fn between(stats: &str, nr_cpus: usize) -> Option<Self> {
         let of_cpus = stats.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn work_is_what_was_done_between() {
         let stat = |fast, slow| format!("cpu  9 9\ncpu0 {fast} 5 1\ncpu1 {slow} 5 1\nintr 7\n");
-        let work = Work::between(&(stat(100, 40) + &stat(400, 140)), 2).unwrap();
+        let work = TicksByCore::between(&(stat(100, 40) + &stat(400, 140)), 2).unwrap();
         assert_eq!((work.fast, work.slow, work.total()), (300, 100, 400));
-        assert!(Work::between(&stat(1, 1), 2).is_none());
+        assert!(TicksByCore::between(&stat(1, 1), 2).is_none());
     }
 }

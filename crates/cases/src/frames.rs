@@ -16,16 +16,16 @@ const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
 const SECONDS: u32 = 16;
 
 #[derive(Debug, Deserialize)]
-struct Figures {
+struct FrameFigures {
     nr_frames: u64,
     nr_missed: u64,
     missed_percent: f64,
-    wake_us: Percentiles,
+    wake_us: FramePercentiles,
     groups: Vec<GroupFigures>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Percentiles {
+struct FramePercentiles {
     p50: f64,
     p95: f64,
     p99: f64,
@@ -47,8 +47,9 @@ pub(super) fn beside_nappers(guest: &mut Guest) -> Result<()> {
 }
 
 fn ensure_in_time(guest: &mut Guest, group: &str) -> Result<()> {
-    let figures: Figures = beside_interactive(guest, &format!("frames {GAME} --seconds {SECONDS}"), &[group])?;
-    let Figures { nr_frames, nr_missed, missed_percent, wake_us: Percentiles { p50, p95, p99 }, groups } = &figures;
+    let figures: FrameFigures = beside_interactive(guest, &format!("frames {GAME} --seconds {SECONDS}"), &[group])?;
+    let FrameFigures { nr_frames, nr_missed, missed_percent, wake_us: FramePercentiles { p50, p95, p99 }, groups } =
+        &figures;
     say(&format!(
         "{nr_missed} of {nr_frames} frames missed; wake-up p50 {p50:.0} µs, p95 {p95:.0} µs, p99 {p99:.0} µs"
     ));

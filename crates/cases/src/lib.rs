@@ -30,7 +30,7 @@ mod unsupported;
 
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;
-use scherzo_rig::qemu::{Machine, Time};
+use scherzo_rig::qemu::{GuestMachine, GuestTime};
 
 const fn case(name: &'static str, run: fn(&mut scherzo_rig::guest::Guest) -> anyhow::Result<()>) -> Case {
     Case { name, run }
@@ -181,14 +181,14 @@ const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
     case("the app", packages::app_without_sched_ext),
 ];
 
-fn group(name: impl Into<String>, kernel: Role, machine: &Machine, cases: &[Case]) -> Group {
+fn group(name: impl Into<String>, kernel: Role, machine: &GuestMachine, cases: &[Case]) -> Group {
     Group { name: name.into(), kernel, machine: machine.clone(), cases: cases.to_vec() }
 }
 
 /// What `cargo xtask test packages` runs, in guests that hold nothing of this project but its packages.
 #[must_use]
 pub fn package_plan() -> Vec<Group> {
-    let machine = Machine { nr_cpus: 2, time: Time::Steady, reboots: true, ..Machine::default() };
+    let machine = GuestMachine { nr_cpus: 2, time: GuestTime::Steady, reboots: true, ..GuestMachine::default() };
     vec![
         group("packages", Role::Lts, &machine, PACKAGES),
         group("packages, malformed BTF", Role::MalformedBtf, &machine, PACKAGES_MALFORMED_BTF),
@@ -196,16 +196,16 @@ pub fn package_plan() -> Vec<Group> {
     ]
 }
 
-fn steady(nr_cpus: u32) -> Machine {
-    Machine { nr_cpus, time: Time::Steady, ..Machine::default() }
+fn steady(nr_cpus: u32) -> GuestMachine {
+    GuestMachine { nr_cpus, time: GuestTime::Steady, ..GuestMachine::default() }
 }
 
-fn virtual_cpus(nr_cpus: u32) -> Machine {
-    Machine { nr_cpus, time: Time::Virtual, ..Machine::default() }
+fn virtual_cpus(nr_cpus: u32) -> GuestMachine {
+    GuestMachine { nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() }
 }
 
-fn nodes() -> Machine {
-    Machine { nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) }
+fn nodes() -> GuestMachine {
+    GuestMachine { nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) }
 }
 
 /// What `cargo xtask test vm` runs; `long` adds the long tests.
@@ -218,7 +218,7 @@ pub fn plan(long: bool) -> Vec<Group> {
     }
     let two_cpus =
         [PING_PONG, &[case("an ejection beside a name that is not text", survival::name_that_is_not_text)]].concat();
-    let laptop = Machine { reboots: long, ..steady(2) };
+    let laptop = GuestMachine { reboots: long, ..steady(2) };
     let mut groups = vec![
         group("long-term kernel", Role::Lts, &steady(4), &scheduling),
         group("newest kernel", Role::Newest, &steady(4), &scheduling),
@@ -233,7 +233,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
     if long {
-        let slow = Machine { nr_cpus: 2, time: Time::Slow, ..Machine::default() };
+        let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),

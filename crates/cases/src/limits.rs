@@ -7,7 +7,7 @@ use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{call, ensure_loaded, ensure_undisturbed};
 use scherzo_rig::shell::Shell;
 
-use crate::shares::{Figures, say_groups};
+use crate::shares::{ShareFigures, say_groups};
 
 /// Of its limit, what a group gets at most.
 const MOST: f64 = 1.03;
@@ -62,7 +62,7 @@ fn ensure_limits(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<()> {
     figures.groups.iter().try_for_each(|group| group.ensure_between(LEAST, MOST)).context(mode.to_owned())
 }
 
-fn measure(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<Figures> {
+fn measure(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<ShareFigures> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", &format!("s {mode}"))?;
     let groups: Vec<_> = groups.iter().flat_map(|group| ["--group", group]).collect();
@@ -70,7 +70,7 @@ fn measure(guest: &mut Guest, mode: &str, groups: &[&str]) -> Result<Figures> {
     let printed = guest.check(&command, LIMIT)?;
     ensure_undisturbed(guest, &loaded)?;
     call(guest, "SetMode", "s interactive")?;
-    let figures: Figures =
+    let figures: ShareFigures =
         serde_json::from_str(&printed).with_context(|| format!("scherzo-bench printed: {printed}"))?;
     say_groups(&figures.groups);
     Ok(figures)

@@ -40,7 +40,7 @@ pub(super) struct GroupFigures {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Figures {
+pub(super) struct ShareFigures {
     nr_cpus: u32,
     pub(super) groups: Vec<GroupFigures>,
 }
@@ -121,8 +121,8 @@ impl GroupFigures {
     }
 }
 
-fn measure(guest: &mut Guest, groups: &[impl AsRef<str>]) -> Result<Figures> {
-    let mut figures: Figures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
+fn measure(guest: &mut Guest, groups: &[impl AsRef<str>]) -> Result<ShareFigures> {
+    let mut figures: ShareFigures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
     scale_shares(&mut figures.groups)?;
     say_groups(&figures.groups);
     Ok(figures)

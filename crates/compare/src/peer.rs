@@ -10,7 +10,7 @@ use scherzo_rig::build::{Workspace, cargo_home};
 use scherzo_rig::cache::Cache;
 use scherzo_rig::image::copy_tree;
 use scherzo_rig::namespace;
-use scherzo_rig::roots::{self, Root};
+use scherzo_rig::roots::{self, DebianRoot};
 
 /// The crate, and the name of its program.
 pub const RUSTLAND: &str = "scx_rustland";
@@ -20,7 +20,7 @@ pub const RUSTLAND_VERSION: &str = "1.1.4";
 const TARGET: &str = "peer-target";
 
 /// The program of scx_rustland, built once with the versions that its own lock file names.
-pub fn rustland(cache: &Cache, build_root: &Root) -> Result<PathBuf> {
+pub fn rustland(cache: &Cache, build_root: &DebianRoot) -> Result<PathBuf> {
     let recipe = format!("{RUSTLAND_VERSION}{}", roots::build_recipe());
     let dir = cache.artefact(RUSTLAND, &recipe, |path| {
         // A copy, because its build script writes beside the sources.

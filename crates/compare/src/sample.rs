@@ -29,7 +29,7 @@ pub struct Percentiles {
 
 /// What a scheduler cost while it was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Cost {
+pub struct SchedulerCost {
     /// CPU time of its process, part of one CPU: 0 to the number of CPUs.
     pub cpu_share: f64,
     /// CPU time of its process for each context switch of the machine to anything else, in µs.
@@ -60,7 +60,7 @@ pub struct Measurement {
     /// Context switches of the whole machine.
     pub switches_per_s: f64,
     /// The cost, for schedulers with a process.
-    pub cost: Option<Cost>,
+    pub cost: Option<SchedulerCost>,
 }
 
 /// Measures once.
@@ -100,7 +100,7 @@ fn percentiles(probe: &Value, name: &str) -> Result<Percentiles> {
     })
 }
 
-fn cost(before: &Account, after: &Account) -> Cost {
+fn cost(before: &Account, after: &Account) -> SchedulerCost {
     let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
     let passed_ns = after.at_ns.saturating_sub(before.at_ns);
     let own = before.own.zip(after.own).map(|(before, after)| Own {
@@ -108,7 +108,7 @@ fn cost(before: &Account, after: &Account) -> Cost {
         nr_decided: after.nr_decided.saturating_sub(before.nr_decided),
         nr_idle_entries: after.nr_idle_entries.saturating_sub(before.nr_idle_entries),
     });
-    Cost {
+    SchedulerCost {
         cpu_share: ratio(cpu_ns, passed_ns).unwrap_or(0.0),
         us_per_switch: ratio(cpu_ns / 1e3, after.nr_switches.saturating_sub(before.nr_switches)),
         user_share: own.and_then(|own| ratio(own.nr_decided as f64, own.nr_decidable)),
@@ -141,7 +141,7 @@ mod tests {
             own: Some(Own { nr_decidable, nr_decided, nr_idle_entries: nr_switches }),
         };
         let cost = cost(&account(1_000_000, 50_000, 10, 100, 90), &account(3_000_000, 150_000, 60, 200, 185));
-        let expected = Cost {
+        let expected = SchedulerCost {
             cpu_share: 0.05,
             us_per_switch: Some(2.0),
             user_share: Some(0.95),
@@ -153,6 +153,6 @@ mod tests {
     #[test]
     fn nothing_done_has_no_price() {
         let account = Account { at_ns: 5, cpu_ns: 7, ..Account::default() };
-        assert_eq!(super::cost(&account, &account), Cost::default());
+        assert_eq!(super::cost(&account, &account), SchedulerCost::default());
     }
 }

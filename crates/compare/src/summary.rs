@@ -159,7 +159,7 @@ fn p999(rounds: &[&Percentiles]) -> Option<Spread> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::sample::{Cost, Percentiles};
+    use super::super::sample::{Percentiles, SchedulerCost};
     use super::*;
 
     /// A sample in which every latency is `us`, a thousand times.
@@ -172,7 +172,7 @@ pub(super) mod tests {
     ) -> Measurement {
         let percentiles = Percentiles { p50: us, p99: us, nr_samples: 1_000, longest: vec![us; 64] };
         let has_process = !matches!(contender, Contender::Default | Contender::Floor | Contender::PlainFloor);
-        let cost = Cost {
+        let cost = SchedulerCost {
             cpu_share: us / 100_000.0,
             us_per_switch: Some(us / 100.0),
             user_share: Some(0.95),

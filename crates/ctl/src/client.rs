@@ -13,11 +13,11 @@ use zbus::proxy::CacheProperties;
 use crate::failure::{Failure, Kind};
 
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct CommandClient {
     pub(crate) bus: Connection,
 }
 
-impl Client {
+impl CommandClient {
     pub(crate) async fn connect(session: bool) -> Result<Self, Failure> {
         let builder = if session { Builder::session() } else { Builder::system() };
         let Ok(built) = timeout(patience::READ, builder.build()).await else {

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use zbus::{OwnedVariant, Variant};
 
 use crate::cli::ConfigAction;
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
 
-pub(crate) async fn run(client: &Client, output: &Output, action: Option<&ConfigAction>) -> Result<(), Failure> {
+pub(crate) async fn run(client: &CommandClient, output: &Output, action: Option<&ConfigAction>) -> Result<(), Failure> {
     if let Some(ConfigAction::Set { key, value }) = action {
         let settings = HashMap::from([(key.as_str(), parse(value))]);
         client.change(|scheduler| async move { scheduler.configure(settings).await }).await?;
@@ -33,12 +33,12 @@ pub(crate) async fn run(client: &Client, output: &Output, action: Option<&Config
     Ok(())
 }
 
-async fn unset(client: &Client, keys: &[String]) -> Result<(), Failure> {
+async fn unset(client: &CommandClient, keys: &[String]) -> Result<(), Failure> {
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     client.change(|scheduler| async move { scheduler.reset_settings(&keys).await }).await
 }
 
-async fn read(client: &Client) -> Result<BTreeMap<String, Value>, Failure> {
+async fn read(client: &CommandClient) -> Result<BTreeMap<String, Value>, Failure> {
     let settings = patience::read(async { Ok(client.running().await?.settings().await?) }).await?;
     Ok(settings.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
 }

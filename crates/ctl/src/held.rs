@@ -8,7 +8,7 @@ use scherzo_api::{HoldReleasedStream, SchedulerProxy};
 use scherzo_i18n::gettext;
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 
 /// What is asked of the service.
@@ -34,7 +34,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// Answers when the service has granted it.
-    pub(crate) async fn take(client: &Client, wanted: Wanted) -> Result<Self, Failure> {
+    pub(crate) async fn take(client: &CommandClient, wanted: Wanted) -> Result<Self, Failure> {
         let scheduler = client.scheduler().await?;
         let released = scheduler.receive_hold_released().await?;
         let dbus = DBusProxy::new(&client.bus).await?;

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use zbus::fdo::{DBusProxy, PropertiesProxy};
 
 use crate::cli::HistoryOptions;
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
@@ -25,14 +25,14 @@ const NR_ENTRIES: u32 = 20;
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct PrintedEntry {
     /// Seconds since 1970.
     time_s: u64,
     event: String,
     details: Details,
 }
 
-impl Entry {
+impl PrintedEntry {
     /// An event of a newer service shows as its id.
     fn text(&self) -> String {
         let known = self.event.parse();
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-pub(crate) async fn show(client: &Client, output: &Output, options: &HistoryOptions) -> Result<(), Failure> {
+pub(crate) async fn show(client: &CommandClient, output: &Output, options: &HistoryOptions) -> Result<(), Failure> {
     let followed = if options.follow { Some(Changes::listen(client).await?) } else { None };
     let all = read(client).await?;
     let recent: Vec<_> = all.iter().filter(|entry| options.since.is_none_or(|since| entry.time_s >= since)).collect();
@@ -61,11 +61,11 @@ pub(crate) async fn show(client: &Client, output: &Output, options: &HistoryOpti
 
 /// Prints what is added, until a signal ends it.
 async fn follow(
-    client: &Client,
+    client: &CommandClient,
     output: &Output,
     options: &HistoryOptions,
     mut changes: Changes,
-    mut known: Vec<Entry>,
+    mut known: Vec<PrintedEntry>,
 ) -> Result<(), Failure> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     loop {
@@ -98,7 +98,7 @@ struct Changes {
 }
 
 impl Changes {
-    async fn listen(client: &Client) -> Result<Self, Failure> {
+    async fn listen(client: &CommandClient) -> Result<Self, Failure> {
         let listen = async {
             // A proxy that remembered properties would start the service by asking for them.
             let properties = PropertiesProxy::builder(&client.bus).destination(BUS_NAME).path(OBJECT_PATH);
@@ -121,21 +121,21 @@ impl Changes {
 }
 
 /// Everything that is kept, the oldest first.
-async fn read(client: &Client) -> Result<Vec<Entry>, Failure> {
+async fn read(client: &CommandClient) -> Result<Vec<PrintedEntry>, Failure> {
     let entries = patience::read(async { Ok(client.running().await?.get_history(0).await?) }).await?;
-    let entry = |(time_s, event, wire)| Entry { time_s, event, details: details::from_wire(&wire) };
+    let entry = |(time_s, event, wire)| PrintedEntry { time_s, event, details: details::from_wire(&wire) };
     Ok(entries.into_iter().map(entry).collect())
 }
 
 /// The entries at the end of `now` that `before` does not have. The service may have dropped older entries from any place,
 /// but never reorders them.
-fn added<'a>(before: &[Entry], now: &'a [Entry]) -> &'a [Entry] {
+fn added<'a>(before: &[PrintedEntry], now: &'a [PrintedEntry]) -> &'a [PrintedEntry] {
     let mut before = before.iter();
     let nr_known = now.iter().take_while(|entry| before.any(|known| known == *entry)).count();
     &now[nr_known..]
 }
 
-fn print(output: &Output, options: &HistoryOptions, entries: &[&Entry]) {
+fn print(output: &Output, options: &HistoryOptions, entries: &[&PrintedEntry]) {
     if output.json {
         let entries: Vec<Value> = entries.iter().map(|entry| entry.document()).collect();
         output::document(Map::from_iter([("history".to_owned(), json!(entries))]));
@@ -150,8 +150,8 @@ fn print(output: &Output, options: &HistoryOptions, entries: &[&Entry]) {
 mod tests {
     use super::*;
 
-    fn entry(time_s: u64, event: &str) -> Entry {
-        Entry { time_s, event: event.into(), details: Details::new() }
+    fn entry(time_s: u64, event: &str) -> PrintedEntry {
+        PrintedEntry { time_s, event: event.into(), details: Details::new() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::cli::{HoldOptions, RunOptions};
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::held::{Held, Wanted};
 use crate::output::Output;
@@ -46,7 +46,7 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
     };
     let (tell, mut news) = mpsc::channel(4);
     tokio::spawn(async move {
-        let taken = async { Held::take(&Client::connect(session).await?, wanted).await };
+        let taken = async { Held::take(&CommandClient::connect(session).await?, wanted).await };
         match taken.await {
             Ok(held) => {
                 let _ = tell.send(News::Granted).await;
@@ -74,7 +74,7 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
 }
 
 /// `scherzoctl hold`.
-pub(crate) async fn hold(client: &Client, output: &Output, options: &HoldOptions) -> Result<ExitCode, Failure> {
+pub(crate) async fn hold(client: &CommandClient, output: &Output, options: &HoldOptions) -> Result<ExitCode, Failure> {
     let application = if options.command.is_empty() { "scherzoctl".to_owned() } else { name_of(&options.command) };
     let wanted = Wanted { mode: options.mode.clone(), reason: options.reason.clone(), application, may_ask: true };
     let mut held = patience::change(&client.bus, Held::take(client, wanted)).await?;

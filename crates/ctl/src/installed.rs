@@ -6,7 +6,7 @@ use std::fs;
 use scherzo_host::{Root, Severity, missing_options, quote_names, release};
 use scherzo_i18n::{fill, gettext};
 
-use crate::doctor::Line;
+use crate::doctor::DoctorLine;
 use crate::image;
 
 const ID: &str = "installed-kernel";
@@ -24,7 +24,7 @@ enum Verdict {
 }
 
 /// A finding for each installed kernel but the one that runs.
-pub(crate) fn findings(root: &Root) -> Vec<Line> {
+pub(crate) fn findings(root: &Root) -> Vec<DoctorLine> {
     let running = release(root).unwrap_or_default();
     let mut releases: Vec<_> = MODULES.iter().flat_map(|place| names(root, place)).collect();
     releases.sort_unstable();
@@ -73,7 +73,7 @@ fn look_at(root: &Root, release: &str) -> Verdict {
     }
 }
 
-fn finding(release: &str, verdict: &Verdict) -> Line {
+fn finding(release: &str, verdict: &Verdict) -> DoctorLine {
     let release: (&str, &dyn Display) = ("release", &release);
     let (kind, severity, text) = match verdict {
         Verdict::Fit => (
@@ -122,7 +122,7 @@ fn finding(release: &str, verdict: &Verdict) -> Line {
             ),
         ),
     };
-    Line { id: ID.to_owned(), text_id: format!("{ID}/{kind}"), severity: severity.name().to_owned(), text }
+    DoctorLine { id: ID.to_owned(), text_id: format!("{ID}/{kind}"), severity: severity.name().to_owned(), text }
 }
 
 #[cfg(test)]

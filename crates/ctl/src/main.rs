@@ -28,7 +28,7 @@ use clap::Parser;
 use scherzo_api::SchedulerProxy;
 
 use cli::{Colour, Command, Options, Switch};
-use client::Client;
+use client::CommandClient;
 use failure::{Failure, Kind};
 use output::Output;
 
@@ -62,17 +62,17 @@ fn misused(error: &clap::Error) -> ExitCode {
 async fn run(options: &Options, output: &Output) -> Result<ExitCode, Failure> {
     match &options.command {
         Command::Run(run) => return hold::run(options.session, output, run).await,
-        Command::Hold(hold) => return hold::hold(&Client::connect(options.session).await?, output, hold).await,
+        Command::Hold(hold) => return hold::hold(&CommandClient::connect(options.session).await?, output, hold).await,
         Command::Generate { directory } => generate::write(directory)?,
         Command::Doctor => doctor::run(options.session, output).await?,
         Command::IsRunning { quiet } => status::is_running(options.session, output, *quiet).await?,
         Command::Applications { action } => applications::run(options.session, output, action.as_ref()).await?,
-        command => talk(&Client::connect(options.session).await?, output, command).await?,
+        command => talk(&CommandClient::connect(options.session).await?, output, command).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(), Failure> {
+async fn talk(client: &CommandClient, output: &Output, command: &Command) -> Result<(), Failure> {
     match command {
         // `run` has handled these.
         Command::Run(_)
@@ -112,7 +112,7 @@ async fn talk(client: &Client, output: &Output, command: &Command) -> Result<(),
     }
 }
 
-async fn enable(client: &Client, output: &Output, enabled: bool) -> Result<(), Failure> {
+async fn enable(client: &CommandClient, output: &Output, enabled: bool) -> Result<(), Failure> {
     client.change(|scheduler| async move { scheduler.set_enabled(enabled).await }).await?;
     status::confirm(client, output).await
 }

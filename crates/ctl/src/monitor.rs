@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use unicode_width::UnicodeWidthStr;
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream, PropertiesChangedStream, PropertiesProxy};
 
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output, left, right};
 use crate::patience;
@@ -29,13 +29,13 @@ const SUSPEND: SignalKind = SignalKind::from_raw(rustix::process::Signal::TSTP.a
 /// Lines between two headings.
 const HEADING_EVERY: usize = 22;
 
-pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn run(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     // Registered before the loop: a signal that arrives while an answer is awaited is kept until the next iteration.
     let [mut interrupt, mut terminate, mut suspend] =
         [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SUSPEND)?];
     let Followed { mut shown, scheduler, mut updates, mut changes, mut owners } =
         patience::read(Followed::open(client)).await?;
-    let mut view = View::open(output);
+    let mut view = LastSecond::open(output);
     view.tell_state(output, &shown);
     loop {
         tokio::select! {
@@ -81,10 +81,10 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     Ok(signal(kind)?)
 }
 
-type Waits = HashMap<String, Histogram>;
+type ClassHistograms = HashMap<String, Histogram>;
 
 /// What was waited since loading; nothing if the scheduler has just ended.
-async fn histograms(scheduler: &SchedulerProxy<'_>) -> Result<Waits, Failure> {
+async fn histograms(scheduler: &SchedulerProxy<'_>) -> Result<ClassHistograms, Failure> {
     let wire = scheduler.get_wait_histogram().await.unwrap_or_default();
     Ok(wire.into_iter().map(|(class, counts)| (class, Histogram::from_slice(&counts))).collect())
 }
@@ -99,7 +99,7 @@ struct Followed {
 }
 
 impl Followed {
-    async fn open(client: &Client) -> Result<Self, Failure> {
+    async fn open(client: &CommandClient) -> Result<Self, Failure> {
         // Not started by asking: without a service there is nothing to show.
         client.running().await?;
         let scheduler = client.scheduler().await?;
@@ -113,7 +113,7 @@ impl Followed {
     }
 }
 
-async fn subscribe(client: &Client, scheduler: &SchedulerProxy<'_>) -> Result<Snapshot, Failure> {
+async fn subscribe(client: &CommandClient, scheduler: &SchedulerProxy<'_>) -> Result<Snapshot, Failure> {
     scheduler.subscribe().await?;
     client.snapshot().await
 }
@@ -127,12 +127,12 @@ enum Display {
 }
 
 /// The last second, from two readings.
-struct View {
+struct LastSecond {
     display: Display,
-    earlier: Option<(Stats, Waits)>,
+    earlier: Option<(Stats, ClassHistograms)>,
 }
 
-impl View {
+impl LastSecond {
     fn open(output: &Output) -> Self {
         let display = match output {
             Output { json: true, .. } => Display::Documents,
@@ -187,7 +187,7 @@ impl View {
         }
     }
 
-    fn update(&mut self, shown: &Snapshot, stats: Stats, waits: Waits) {
+    fn update(&mut self, shown: &Snapshot, stats: Stats, waits: ClassHistograms) {
         if let Some((before, waited)) = &self.earlier
             && stats.uptime_ns > before.uptime_ns
         {
@@ -254,12 +254,12 @@ pub(crate) struct Second {
 }
 
 impl Second {
-    fn between(before: &Stats, now: &Stats, waited: &Waits, waits: &Waits) -> Self {
+    fn between(before: &Stats, now: &Stats, waited: &ClassHistograms, waits: &ClassHistograms) -> Self {
         let seconds = (now.uptime_ns - before.uptime_ns) as f64 / 1e9;
         let rate = |read: fn(&Stats) -> u64| read(now).saturating_sub(read(before)) as f64 / seconds;
         let contended = rate(|stats| stats.nr_contended_batch);
         let in_between = |class: Class| {
-            let all = |waits: &Waits| waits.get(class.name()).copied().unwrap_or_default();
+            let all = |waits: &ClassHistograms| waits.get(class.name()).copied().unwrap_or_default();
             (class, all(waits).since(&all(waited)))
         };
         Self {
@@ -319,8 +319,8 @@ impl Second {
 mod tests {
     use super::*;
 
-    fn waits(counts: &[u64]) -> Waits {
-        Waits::from([("interactive".to_owned(), Histogram::from_slice(counts))])
+    fn waits(counts: &[u64]) -> ClassHistograms {
+        ClassHistograms::from([("interactive".to_owned(), Histogram::from_slice(counts))])
     }
 
     #[test]
@@ -347,8 +347,8 @@ mod tests {
         let second = Second::between(
             &Stats::default(),
             &Stats { uptime_ns: 1, ..Stats::default() },
-            &Waits::new(),
-            &Waits::new(),
+            &ClassHistograms::new(),
+            &ClassHistograms::new(),
         );
         let line = second.line(&Snapshot { mode: "interactive".into(), ..Snapshot::default() });
         assert_eq!(line.chars().count(), heading().chars().count());

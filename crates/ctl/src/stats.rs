@@ -10,13 +10,13 @@ use scherzo_wire::layout::Class;
 use serde_json::{Map, Value, json};
 
 use crate::cli::Format;
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::Failure;
 use crate::openmetrics::{self, Dialect};
 use crate::output::{self, Output, left, right};
 use crate::patience;
 
-pub(crate) async fn show(client: &Client, output: &Output, format: Format) -> Result<(), Failure> {
+pub(crate) async fn show(client: &CommandClient, output: &Output, format: Format) -> Result<(), Failure> {
     let answers = async {
         let scheduler = client.running().await?;
         Ok((scheduler.get_stats().await?, scheduler.get_wait_histogram().await?))

@@ -9,8 +9,8 @@ use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::client::Client;
-use crate::doctor::{self, Line};
+use crate::client::CommandClient;
+use crate::doctor::{self, DoctorLine};
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 use crate::patience;
@@ -23,7 +23,7 @@ const NO_GROUP_IS_SET: &str = "control-groups/none-set";
 const NR_LABEL_COLUMNS: usize = 8;
 
 /// `scherzoctl status`.
-pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn show(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     let snapshot = match patience::read(client.snapshot()).await {
         Ok(snapshot) => snapshot,
         Err(failure) => return Err(tell_absence(failure, output)),
@@ -31,10 +31,10 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
     let groups = control_groups(client).await;
     if output.json {
         let mut document = document(&snapshot);
-        document.insert("control_groups".to_owned(), groups.iter().map(Line::document).collect());
+        document.insert("control_groups".to_owned(), groups.iter().map(DoctorLine::document).collect());
         output::document(document);
     } else {
-        let is_set = |line: &&Line| line.text_id != NO_GROUP_IS_SET;
+        let is_set = |line: &&DoctorLine| line.text_id != NO_GROUP_IS_SET;
         let texts: Vec<_> = groups.iter().filter(is_set).map(|line| line.text.as_str()).collect();
         output::line(&prose(&snapshot, &texts, |state, sentence| output.mark(state, sentence)));
     }
@@ -42,7 +42,7 @@ pub(crate) async fn show(client: &Client, output: &Output) -> Result<(), Failure
 }
 
 /// What the service finds about control groups; nothing from one that is too old or too busy to say.
-async fn control_groups(client: &Client) -> Vec<Line> {
+async fn control_groups(client: &CommandClient) -> Vec<DoctorLine> {
     let mut lines = doctor::ask(client).await.unwrap_or_default();
     lines.retain(|line| line.id == CONTROL_GROUPS);
     lines
@@ -64,7 +64,7 @@ fn tell_absence(failure: Failure, output: &Output) -> Failure {
 
 /// `scherzoctl is-running`.
 pub(crate) async fn is_running(session: bool, output: &Output, is_quiet: bool) -> Result<(), Failure> {
-    let answer = async { patience::read(Client::connect(session).await?.snapshot()).await };
+    let answer = async { patience::read(CommandClient::connect(session).await?.snapshot()).await };
     let snapshot = answer.await.map_err(|failure| if is_quiet { failure.without_words() } else { failure })?;
     let running = running_code(snapshot.known_state());
     if output.json {
@@ -90,7 +90,7 @@ fn running_code(state: Option<State>) -> Result<(), Kind> {
 }
 
 /// After a change: one line with the outcome.
-pub(crate) async fn confirm(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn confirm(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     let snapshot = patience::read(client.snapshot()).await?;
     if output.json {
         output::document(document(&snapshot));
@@ -101,7 +101,7 @@ pub(crate) async fn confirm(client: &Client, output: &Output) -> Result<(), Fail
 }
 
 /// `scherzoctl mode`.
-pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn show_mode(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     let Snapshot { mode, requested_mode, .. } = patience::read(client.snapshot()).await?;
     if output.json {
         let fields = [("mode".to_owned(), json!(mode)), ("requested_mode".to_owned(), json!(requested_mode))];
@@ -115,7 +115,7 @@ pub(crate) async fn show_mode(client: &Client, output: &Output) -> Result<(), Fa
 }
 
 /// `scherzoctl engine`.
-pub(crate) async fn show_engine(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn show_engine(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     let engine = patience::read(client.snapshot()).await?.engine;
     if output.json {
         output::document(Map::from_iter([("engine".to_owned(), json!(engine))]));
@@ -126,7 +126,7 @@ pub(crate) async fn show_engine(client: &Client, output: &Output) -> Result<(), 
 }
 
 /// `scherzoctl preemption`.
-pub(crate) async fn show_preemption(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn show_preemption(client: &CommandClient, output: &Output) -> Result<(), Failure> {
     let preemption = patience::read(client.snapshot()).await?.preemption;
     if output.json {
         output::document(Map::from_iter([("preemption".to_owned(), json!(preemption))]));

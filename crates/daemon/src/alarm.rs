@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use tokio::time::Instant;
 
-use crate::readiness::Watched;
+use crate::readiness::ReadySocket;
 
 /// One alarm, which costs one wake-up each time it rings.
 ///
@@ -14,7 +14,7 @@ use crate::readiness::Watched;
 /// is most of what the service does.
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    timer: Watched,
+    timer: ReadySocket,
     set_to: Option<Instant>,
 }
 
@@ -23,7 +23,7 @@ impl Alarm {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self { timer: Watched::new(timer)?, set_to: None })
+        Ok(Self { timer: ReadySocket::new(timer)?, set_to: None })
     }
 
     /// Waits until then; `None` is for ever. What was waited for earlier no longer counts.

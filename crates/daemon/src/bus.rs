@@ -39,7 +39,7 @@ use scherzo_supervisor::{Hold, HoldRequest, Published, Request, Tie, check_secon
 pub(crate) use telling::{emit_changes, until_gone};
 
 /// The object at [`OBJECT_PATH`].
-pub struct Service {
+pub struct BusInterface {
     /// Where requests go.
     pub inputs: mpsc::Sender<Input>,
     /// What the supervisor last published.
@@ -59,7 +59,7 @@ fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
 }
 
 #[zbus::interface(name = "org.scherzo.Scheduler1", introspection_docs = false)]
-impl Service {
+impl BusInterface {
     async fn set_enabled(
         &self,
         enabled: bool,
@@ -259,7 +259,7 @@ impl Service {
         &self,
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
-    ) -> Result<Vec<diagnose::Wire>, Error> {
+    ) -> Result<Vec<diagnose::WireFinding>, Error> {
         let _admitted = self.callers.admit(bus, &call, Cost::Long).await?;
         let mut last = self.diagnosis.lock().await;
         let now = self.published(Published::clone);

@@ -16,7 +16,7 @@ use zbus::connection::Builder;
 use zbus::fdo::RequestNameFlags;
 
 use crate::authorize::Polkit;
-use crate::bus::Service;
+use crate::bus::BusInterface;
 use crate::bus_thread;
 use crate::callers::Callers;
 use crate::engine::Engine;
@@ -31,7 +31,7 @@ use crate::power;
 use crate::profile;
 use crate::rcu;
 use crate::session;
-use crate::shell::{Parts, Shell};
+use crate::shell::{MainLoop, Parts};
 
 /// Exit code for "another instance runs".
 const EXIT_NAME_TAKEN: u8 = 3;
@@ -121,10 +121,10 @@ pub async fn serve<E: Engine>(
     authorizer: Polkit,
 ) -> anyhow::Result<ExitCode> {
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
-    let (shell, published) = Shell::new(parts)?;
+    let (shell, published) = MainLoop::new(parts)?;
     let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     let (requests, calls) = mpsc::channel(NR_INPUTS);
-    let service = Service {
+    let service = BusInterface {
         inputs: requests,
         published,
         root,

@@ -11,7 +11,7 @@ use scherzo_api::{Error, durable};
 use scherzo_host::Root;
 use toml::de::{DeTable, DeValue};
 
-use crate::settings::{self, Raw, Setting, Settings, Value};
+use crate::settings::{self, Raw, SettingEntry, Settings, Value};
 use crate::store;
 
 const ADMINISTRATORS: &str = "etc/scherzo/scherzo.toml";
@@ -21,13 +21,13 @@ const OWN: &str = "var/lib/scherzo/settings.toml";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A change over D-Bus: the setting's new value, or none for its default.
-pub type Change = (&'static Setting, Option<Value>);
+pub type Change = (&'static SettingEntry, Option<Value>);
 
 type Values = BTreeMap<&'static str, Value>;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source<'a> {
+pub enum SettingSource<'a> {
     /// It is built in.
     Default,
     /// It was set over D-Bus.
@@ -66,11 +66,11 @@ impl Config {
 
     /// Where the value of a setting comes from.
     #[must_use]
-    pub fn source(&self, setting: &Setting) -> Source<'_> {
+    pub fn source(&self, setting: &SettingEntry) -> SettingSource<'_> {
         match self.fixed.get(setting.key) {
-            Some(file) => Source::File(file),
-            None if self.own.contains_key(setting.key) => Source::Settings,
-            None => Source::Default,
+            Some(file) => SettingSource::File(file),
+            None if self.own.contains_key(setting.key) => SettingSource::Settings,
+            None => SettingSource::Default,
         }
     }
 

@@ -8,10 +8,10 @@ use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
 use scherzo_api::types::{Mode, RequestedMode, State};
 use scherzo_model::settings::{SettingEffect, SettingType};
 use scherzo_supervisor::Published;
-use scherzo_supervisor::settings::{ALL, POLICIES, Setting, Settings};
+use scherzo_supervisor::settings::{ALL, POLICIES, SettingEntry, Settings};
 use zbus::{OwnedVariant, Str, Variant};
 
-use crate::config::{Config, Source};
+use crate::config::{Config, SettingSource};
 use crate::settings::to_variant;
 use crate::store::Store;
 
@@ -24,7 +24,7 @@ pub fn settings(config: &Config) -> HashMap<String, Description> {
     ALL.iter().map(|setting| (setting.key.to_owned(), describe(setting, config))).collect()
 }
 
-fn describe(setting: &Setting, config: &Config) -> Description {
+fn describe(setting: &SettingEntry, config: &Config) -> Description {
     let facts = setting.facts();
     let action = if setting.is_automation() { ACTION_CONFIGURE_AUTOMATION } else { ACTION_CONFIGURE };
     let mut description = Description::from([
@@ -36,9 +36,9 @@ fn describe(setting: &Setting, config: &Config) -> Description {
     ]);
     describe_values(facts.values, &mut description);
     let source = match config.source(setting) {
-        Source::Default => "default",
-        Source::Settings => "settings",
-        Source::File(file) => {
+        SettingSource::Default => "default",
+        SettingSource::Settings => "settings",
+        SettingSource::File(file) => {
             description.insert("file".to_owned(), Str::from(file.display().to_string()).into());
             "file"
         }

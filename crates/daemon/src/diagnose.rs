@@ -15,12 +15,12 @@ use crate::store::Store;
 use scherzo_supervisor::{Published, Stored};
 
 /// A finding as it crosses the bus.
-pub type Wire = (String, String, String, HashMap<String, OwnedVariant>);
+pub type WireFinding = (String, String, String, HashMap<String, OwnedVariant>);
 
 /// What was found at one moment.
 #[derive(Debug)]
 pub struct Diagnosis {
-    findings: Vec<Wire>,
+    findings: Vec<WireFinding>,
     /// What was published then.
     published: Published,
     made_at: Instant,
@@ -44,14 +44,14 @@ impl Diagnosis {
 
     /// What was found.
     #[must_use]
-    pub fn findings(&self) -> &[Wire] {
+    pub fn findings(&self) -> &[WireFinding] {
         &self.findings
     }
 }
 
 /// Looks at everything. It reads files of several megabytes, so it is not for the thread of the loop.
 #[must_use]
-pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<Wire> {
+pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<WireFinding> {
     let mut findings = scherzo_host::diagnose(root);
     // Units that were found by their names have been told already.
     let found = |finding: &Finding| finding.check() == "rivals" && finding.severity != Severity::Good;
@@ -113,7 +113,7 @@ fn configuration(root: &Root) -> Vec<Finding> {
     problems.into_iter().map(complain).collect()
 }
 
-fn pack(finding: Finding) -> Wire {
+fn pack(finding: Finding) -> WireFinding {
     let text = |text: String| OwnedVariant::from(zbus::Str::from(text));
     let (id, text_id) = (finding.check().to_owned(), (catalogue::TEXT_ID, finding.id.to_owned()));
     let arguments = finding.arguments.into_iter().chain([text_id]);

@@ -28,7 +28,7 @@ const MAX_NUMBER: u64 = 1 << 53;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct StoredEntry {
     /// Numbers go on across restarts, and none is used twice while the file is there.
     number: u64,
     /// Seconds since 1970.
@@ -37,7 +37,7 @@ struct Entry {
     details: Details,
 }
 
-impl Entry {
+impl StoredEntry {
     /// All kinds that this version does not know are one.
     fn kind(&self) -> Option<HistoryEvent> {
         self.event.parse().ok()
@@ -48,7 +48,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct History {
     file: PathBuf,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<StoredEntry>,
     nr_lines: usize,
     /// The last line has no end: what comes next begins a new one.
     torn: bool,
@@ -86,7 +86,7 @@ impl History {
     /// Adds what has just happened.
     pub fn add(&mut self, record: &Record) -> io::Result<()> {
         let (time_s, event, details) = (now_s(), record.event.name().into(), record.details.clone());
-        let entry = Entry { number: self.last_number + 1, time_s, event, details };
+        let entry = StoredEntry { number: self.last_number + 1, time_s, event, details };
         let line = print(&entry);
         self.keep(entry);
         self.nr_lines += 1;
@@ -121,7 +121,7 @@ impl History {
         (self.last_number, after.map(pack).collect())
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn keep(&mut self, entry: StoredEntry) {
         self.last_number = entry.number;
         self.entries.push_back(entry);
         if self.entries.len() > MAX_ENTRIES {
@@ -171,11 +171,11 @@ fn read(file: &PathBuf) -> io::Result<String> {
     }
 }
 
-fn pack(entry: &Entry) -> HistoryEntry {
+fn pack(entry: &StoredEntry) -> HistoryEntry {
     (entry.time_s, entry.event.clone(), details::to_wire(&entry.details))
 }
 
-fn print(entry: &Entry) -> String {
+fn print(entry: &StoredEntry) -> String {
     let value = |detail: &Detail| match detail {
         Detail::Number(number) => json!(number),
         Detail::Text(text) => json!(text),
@@ -184,7 +184,7 @@ fn print(entry: &Entry) -> String {
     format!("{}\n", json!({"number": entry.number, "time": entry.time_s, "event": entry.event, "details": details}))
 }
 
-fn parse(line: &str) -> Option<Entry> {
+fn parse(line: &str) -> Option<StoredEntry> {
     let value: Value = serde_json::from_str(line).ok()?;
     let detail = |value: &Value| match value {
         Value::Number(number) => number.as_i64().map(Detail::Number),
@@ -192,7 +192,7 @@ fn parse(line: &str) -> Option<Entry> {
         _ => None,
     };
     let details = value["details"].as_object()?.iter();
-    Some(Entry {
+    Some(StoredEntry {
         number: value["number"].as_u64().filter(|number| *number <= MAX_NUMBER).unwrap_or_default(),
         time_s: value["time"].as_u64()?,
         event: value["event"].as_str()?.to_owned(),
@@ -274,7 +274,7 @@ mod tests {
         history.add(&record(0)).unwrap();
         for number in 0..3000 {
             let event = format!("later-{number}");
-            history.keep(Entry { number: number + 2, time_s: 1, event, details: Details::new() });
+            history.keep(StoredEntry { number: number + 2, time_s: 1, event, details: Details::new() });
         }
         let kept = history.newest(0);
         assert_eq!((kept.len(), kept[0].1.as_str()), (MAX_ENTRIES, "mode"));

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use scherzo_api::Error;
-use scherzo_api::details;
+pub use scherzo_api::HistoryEntry;
 use scherzo_api::stats::Stats;
 use scherzo_supervisor::{Caller, EngineEvent, PowerEvent, Request, Run};
 use tokio::sync::oneshot;
 
 use crate::config::Change;
 use crate::describe::Description;
-use crate::sample::Pages;
+use crate::sample::SharedPages;
 
 /// Room for what arrives while the loop is busy.
 pub const NR_INPUTS: usize = 64;
@@ -34,7 +34,7 @@ pub enum Input {
         /// What.
         event: EngineEvent,
         /// Its pages, when it has loaded.
-        pages: Option<Pages>,
+        pages: Option<SharedPages>,
     },
     /// Something about sched_ext changed; sysfs says what.
     KernelChanged,
@@ -72,9 +72,6 @@ pub enum Input {
     /// The service is to end.
     Shutdown,
 }
-
-/// An entry of the history as it crosses the bus: time in seconds since 1970, event, details.
-pub type HistoryEntry = (u64, String, details::Wire);
 
 /// What a request is answered with.
 #[derive(Debug)]

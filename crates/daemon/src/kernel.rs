@@ -6,17 +6,17 @@ use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use scherzo_api::types::Reason;
-use scherzo_host::{KernelTypes, Phase, Root, SchedExt};
+use scherzo_host::{KernelTypes, Root, SchedExt, SchedExtState};
 
-use crate::readiness::Watched;
+use crate::readiness::ReadySocket;
 use scherzo_supervisor::{Fault, Kernel};
 
 /// Reads sysfs.
 pub fn read(root: &Root) -> Result<Kernel, scherzo_host::Error> {
     Ok(match SchedExt::read(root)? {
         None => Kernel::Missing,
-        Some(SchedExt { phase: Phase::Disabled, .. }) => Kernel::Idle,
-        Some(SchedExt { phase: Phase::Enabled, ops: Some(ops), .. }) => Kernel::Loaded { ops },
+        Some(SchedExt { phase: SchedExtState::Disabled, .. }) => Kernel::Idle,
+        Some(SchedExt { phase: SchedExtState::Enabled, ops: Some(ops), .. }) => Kernel::Loaded { ops },
         Some(SchedExt { ops, .. }) => Kernel::Changing { ops },
     })
 }
@@ -41,7 +41,7 @@ const UEVENT_BYTES: usize = 8192;
 
 /// The kernel's notices that a sched_ext scheduler came or went.
 #[derive(Debug)]
-pub struct Uevents(Watched);
+pub struct Uevents(ReadySocket);
 
 impl Uevents {
     /// Starts listening.
@@ -49,7 +49,7 @@ impl Uevents {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(KOBJECT_UEVENT))?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, KERNEL_GROUP))?;
-        Ok(Self(Watched::new(socket)?))
+        Ok(Self(ReadySocket::new(socket)?))
     }
 
     /// Waits for the next notice. Notices that were lost count as one.

@@ -24,30 +24,34 @@ const MAX_PROFILE_BYTES: usize = 64;
 
 /// A property of someone else's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RemoteProperty {
     pub(crate) name: &'static str,
     pub(crate) path: &'static str,
     pub(crate) interface: &'static str,
     property: &'static str,
 }
 
-const ON_BATTERY: Place =
-    Place { name: UPOWER, path: "/org/freedesktop/UPower", interface: "org.freedesktop.UPower", property: "OnBattery" };
-const WARNING_LEVEL: Place = Place {
+const ON_BATTERY: RemoteProperty = RemoteProperty {
+    name: UPOWER,
+    path: "/org/freedesktop/UPower",
+    interface: "org.freedesktop.UPower",
+    property: "OnBattery",
+};
+const WARNING_LEVEL: RemoteProperty = RemoteProperty {
     name: UPOWER,
     path: "/org/freedesktop/UPower/devices/DisplayDevice",
     interface: "org.freedesktop.UPower.Device",
     property: "WarningLevel",
 };
 /// The modern name and the old one; a daemon may have either or both.
-pub(crate) const PROFILES: [Place; 2] = [
-    Place {
+pub(crate) const PROFILES: [RemoteProperty; 2] = [
+    RemoteProperty {
         name: "org.freedesktop.UPower.PowerProfiles",
         path: "/org/freedesktop/UPower/PowerProfiles",
         interface: "org.freedesktop.UPower.PowerProfiles",
         property: "ActiveProfile",
     },
-    Place {
+    RemoteProperty {
         name: "net.hadess.PowerProfiles",
         path: "/net/hadess/PowerProfiles",
         interface: "net.hadess.PowerProfiles",
@@ -60,8 +64,8 @@ pub(crate) const PROFILES: [Place; 2] = [
 pub fn follow(bus: &Connection, inputs: &mpsc::Sender<Input>) -> JoinSet<()> {
     let mut followers = JoinSet::new();
     let (resumed, wake) = watch::channel(());
-    let mut spawn = |place: Place, event_of: Box<dyn Fn(Option<OwnedVariant>) -> PowerEvent + Send + Sync>| {
-        let follower = Follower { bus: bus.clone(), inputs: inputs.clone(), place, event_of };
+    let mut spawn = |place: RemoteProperty, event_of: Box<dyn Fn(Option<OwnedVariant>) -> PowerEvent + Send + Sync>| {
+        let follower = PropertyFollower { bus: bus.clone(), inputs: inputs.clone(), place, event_of };
         let wake = wake.clone();
         followers.spawn(async move {
             if let Err(error) = follower.run(wake).await {
@@ -145,17 +149,17 @@ async fn follow_sleep(bus: Connection, inputs: mpsc::Sender<Input>, resumed: wat
     }
 }
 
-struct Follower<F> {
+struct PropertyFollower<F> {
     bus: Connection,
     inputs: mpsc::Sender<Input>,
-    place: Place,
+    place: RemoteProperty,
     event_of: F,
 }
 
-impl<F: Fn(Option<OwnedVariant>) -> PowerEvent> Follower<F> {
+impl<F: Fn(Option<OwnedVariant>) -> PowerEvent> PropertyFollower<F> {
     /// Reports the value now and after every change.
     async fn run(&self, mut wake: watch::Receiver<()>) -> zbus::Result<()> {
-        let Place { name, path, interface, property } = self.place;
+        let RemoteProperty { name, path, interface, property } = self.place;
         let properties = PropertiesProxy::builder(&self.bus)
             .destination(name)
             .path(path)
@@ -190,7 +194,7 @@ impl<F: Fn(Option<OwnedVariant>) -> PowerEvent> Follower<F> {
 
     /// The value if someone owns the name; asking starts nobody.
     async fn value(&self) -> Option<OwnedVariant> {
-        let Place { name, path, interface, property } = self.place;
+        let RemoteProperty { name, path, interface, property } = self.place;
         if !is_owned(&self.bus, name).await {
             return None;
         }

@@ -14,7 +14,7 @@ use zbus::proxy::SignalStream;
 use zbus::{Connection, Proxy};
 
 use crate::input::Input;
-use crate::power::{PROFILES, Place};
+use crate::power::{PROFILES, RemoteProperty};
 use scherzo_supervisor::PowerEvent;
 
 const PROFILE: &str = "power-saver";
@@ -29,8 +29,8 @@ const LAST_RETRY: Duration = Duration::from_mins(5);
 pub async fn keep(bus: Connection, inputs: mpsc::Sender<Input>, mut wanted: watch::Receiver<bool>) {
     while wanted.wait_for(|wanted| *wanted).await.is_ok() {
         let news = match hold(&bus, &inputs, &mut wanted).await {
-            Ok(End::Dropped) => Some(PowerEvent::ProfileHoldDropped),
-            Ok(End::Unwanted) => None,
+            Ok(HoldEnd::Dropped) => Some(PowerEvent::ProfileHoldDropped),
+            Ok(HoldEnd::Unwanted) => None,
             Err(error) => {
                 warn!("cannot follow the daemons of power profiles: {error}");
                 Some(PowerEvent::ProfileHoldRefused)
@@ -45,7 +45,7 @@ pub async fn keep(bus: Connection, inputs: mpsc::Sender<Input>, mut wanted: watc
 }
 
 /// How a hold ends.
-enum End {
+enum HoldEnd {
     Unwanted,
     /// Someone chose a profile.
     Dropped,
@@ -62,9 +62,13 @@ async fn until_unwanted(wanted: &mut watch::Receiver<bool>) {
 }
 
 /// Holds the profile, through changes of daemons, of which one alone has a hold of ours.
-async fn hold(bus: &Connection, inputs: &mpsc::Sender<Input>, wanted: &mut watch::Receiver<bool>) -> zbus::Result<End> {
+async fn hold(
+    bus: &Connection,
+    inputs: &mpsc::Sender<Input>,
+    wanted: &mut watch::Receiver<bool>,
+) -> zbus::Result<HoldEnd> {
     let mut owners = futures_util::stream::select_all(follow_owners(bus).await?);
-    let mut held: Option<Held> = None;
+    let mut held: Option<GrantedHold> = None;
     let mut retry = Retry::default();
     loop {
         let daemon = find_daemon(bus).await;
@@ -84,11 +88,11 @@ async fn hold(bus: &Connection, inputs: &mpsc::Sender<Input>, wanted: &mut watch
                 if let Some(held) = held {
                     held.release().await;
                 }
-                return Ok(End::Unwanted);
+                return Ok(HoldEnd::Unwanted);
             }
             () = dropped(&mut held) => {
                 info!("someone chose a power profile, so {PROFILE} is no longer held");
-                return Ok(End::Dropped);
+                return Ok(HoldEnd::Dropped);
             }
             change = owners.next() => if change.is_none() {
                 return Err(zbus::Error::Failure("the bus is gone".into()));
@@ -111,14 +115,14 @@ impl Retry {
         &mut self,
         bus: &Connection,
         inputs: &mpsc::Sender<Input>,
-        place: Place,
+        place: RemoteProperty,
         owner: OwnedUniqueName,
-    ) -> Option<Held> {
+    ) -> Option<GrantedHold> {
         if self.nr_refusals > 0 {
             // It may succeed, and then the daemon tells a new profile before it answers.
             tell(inputs, PowerEvent::ProfileHoldTried).await;
         }
-        match Held::take(bus, place, owner).await {
+        match GrantedHold::take(bus, place, owner).await {
             Ok(held) => {
                 *self = Self::default();
                 Some(held)
@@ -148,7 +152,7 @@ impl Retry {
     }
 }
 
-async fn dropped(held: &mut Option<Held>) {
+async fn dropped(held: &mut Option<GrantedHold>) {
     match held {
         Some(held) => held.dropped().await,
         None => std::future::pending().await,
@@ -165,7 +169,7 @@ async fn follow_owners(bus: &Connection) -> zbus::Result<Vec<NameOwnerChangedStr
 }
 
 /// The daemon that offers power profiles, by the better of its names, and its unique one.
-async fn find_daemon(bus: &Connection) -> Option<(Place, OwnedUniqueName)> {
+async fn find_daemon(bus: &Connection) -> Option<(RemoteProperty, OwnedUniqueName)> {
     let dbus = DBusProxy::new(bus).await.ok()?;
     for place in PROFILES {
         if let Ok(owner) = dbus.get_name_owner(BusName::from_static_str(place.name).ok()?).await {
@@ -177,16 +181,16 @@ async fn find_daemon(bus: &Connection) -> Option<(Place, OwnedUniqueName)> {
 }
 
 /// A hold that was granted.
-struct Held {
+struct GrantedHold {
     daemon: Proxy<'static>,
     owner: OwnedUniqueName,
     released: SignalStream<'static>,
     cookie: u32,
 }
 
-impl Held {
+impl GrantedHold {
     /// Asks this daemon and no successor of its: a cookie is worth nothing to another one.
-    async fn take(bus: &Connection, place: Place, owner: OwnedUniqueName) -> zbus::Result<Self> {
+    async fn take(bus: &Connection, place: RemoteProperty, owner: OwnedUniqueName) -> zbus::Result<Self> {
         let daemon = Proxy::new(bus, owner.clone(), place.path, place.interface).await?;
         let released = daemon.receive_signal("ProfileReleased").await?;
         let cookie = daemon.call("HoldProfile", &(PROFILE, REASON, APPLICATION)).await?;

@@ -11,17 +11,17 @@
 use std::io;
 use std::sync::Once;
 
-use scherzo_host::{KernelThread, KernelTypes, Policy, Root, rcu_thread};
+use scherzo_host::{KernelThread, KernelTypes, Root, ThreadPolicy, rcu_thread};
 use tracing::{info, warn};
 
 /// Above whatever programs use, as the kernel's documentation asks for; the thread runs for microseconds.
-const RAISED: Policy = Policy::Fifo(99);
+const RAISED: ThreadPolicy = ThreadPolicy::Fifo(99);
 
 /// Has the kernel at this root schedule a thread so.
-pub type SetPolicy = fn(&Root, u32, Policy) -> io::Result<()>;
+pub type SetPolicy = fn(&Root, u32, ThreadPolicy) -> io::Result<()>;
 
 /// Has the running kernel schedule a thread so.
-pub fn set_policy(_: &Root, thread: u32, policy: Policy) -> io::Result<()> {
+pub fn set_policy(_: &Root, thread: u32, policy: ThreadPolicy) -> io::Result<()> {
     scherzo_host::set_policy(thread, policy)
 }
 
@@ -49,7 +49,7 @@ impl Rcu {
             return None;
         }
         match rcu_thread(&self.root) {
-            Ok(Some(thread)) => return (thread.policy == Policy::Normal).then_some(thread),
+            Ok(Some(thread)) => return (thread.policy == ThreadPolicy::Normal).then_some(thread),
             Ok(None) => self.complain("it is not to be seen"),
             Err(error) => self.complain(&error.to_string()),
         }
@@ -67,7 +67,7 @@ impl Rcu {
     /// Makes it an ordinary one again, if it is as [`Self::raise`] leaves it.
     pub(crate) fn lower(&self) -> io::Result<()> {
         match rcu_thread(&self.root).map_err(io::Error::other)? {
-            Some(thread) if thread.policy == RAISED => (self.set_policy)(&self.root, thread.pid, Policy::Normal),
+            Some(thread) if thread.policy == RAISED => (self.set_policy)(&self.root, thread.pid, ThreadPolicy::Normal),
             _ => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ mod tests {
         (dir, Rcu::new(root, &types, set_policy))
     }
 
-    fn policy(rcu: &Rcu) -> Policy {
+    fn policy(rcu: &Rcu) -> ThreadPolicy {
         rcu_thread(&rcu.root).unwrap().unwrap().policy
     }
 
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(policy(&rcu), RAISED);
         assert_eq!(rcu.find_to_raise(), None, "once is enough");
         rcu.lower().unwrap();
-        assert_eq!(policy(&rcu), Policy::Normal);
+        assert_eq!(policy(&rcu), ThreadPolicy::Normal);
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_others_have_chosen_stays() {
         let (_dir, rcu) = rcu(Some(false), simulated::set_policy);
-        let others = Policy::Fifo(50);
+        let others = ThreadPolicy::Fifo(50);
         simulated::set_policy(&rcu.root, RCU_THREAD, others).unwrap();
         raise(&rcu);
         assert_eq!(policy(&rcu), others, "chosen before loading");
@@ -139,7 +139,7 @@ mod tests {
         let (dir, rcu) = rcu(Some(false), |_, _, _| Err(io::ErrorKind::PermissionDenied.into()));
         raise(&rcu);
         assert!(rcu.complained.is_completed());
-        assert_eq!(policy(&rcu), Policy::Normal);
+        assert_eq!(policy(&rcu), ThreadPolicy::Normal);
         rcu.lower().unwrap();
         std::fs::remove_dir_all(dir.path().join("proc").join(RCU_THREAD.to_string())).unwrap();
         assert_eq!(rcu.find_to_raise(), None);

@@ -11,9 +11,9 @@ use tokio::net::UnixDatagram;
 /// Of tokio's types only this one takes any owned socket in safe code. Nothing but its readiness is used: reading and
 /// writing are up to the caller.
 #[derive(Debug)]
-pub(crate) struct Watched(UnixDatagram);
+pub(crate) struct ReadySocket(UnixDatagram);
 
-impl Watched {
+impl ReadySocket {
     /// Begins watching.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
         UnixDatagram::from_std(socket.into()).map(Self)
@@ -25,7 +25,7 @@ impl Watched {
     }
 }
 
-impl AsFd for Watched {
+impl AsFd for ReadySocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -16,7 +16,7 @@ const MAX_CPUS: u32 = 1 << 16;
 
 /// The pages of one loaded scheduler.
 #[derive(Debug)]
-pub struct Pages {
+pub struct SharedPages {
     control: Mapping<ControlPage>,
     cpus: Mapping<CpuStats>,
     /// Time the engine took to load.
@@ -25,7 +25,7 @@ pub struct Pages {
     pub pid: Option<u32>,
 }
 
-impl Pages {
+impl SharedPages {
     /// Maps what came with the engine's message.
     pub fn map(fds: &[OwnedFd], nr_cpus: u32, load_us: u64, pid: Option<u32>) -> std::io::Result<Self> {
         let [control, cpus] = fds else { return Err(std::io::Error::other("the message carries no pages")) };
@@ -129,17 +129,17 @@ impl Pages {
 }
 
 /// A word of the control page.
-trait Word {
+trait PageWord {
     fn read(&self) -> u64;
 }
 
-impl Word for AtomicU64 {
+impl PageWord for AtomicU64 {
     fn read(&self) -> u64 {
         self.load(Relaxed)
     }
 }
 
-impl Word for AtomicI64 {
+impl PageWord for AtomicI64 {
     /// Gauges are kept without locks and may read below zero for a moment.
     fn read(&self) -> u64 {
         self.load(Relaxed).max(0) as u64

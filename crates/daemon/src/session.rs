@@ -11,7 +11,7 @@ use crate::input::Input;
 const PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
 
 /// Identifier, user, name, seat and object of a session.
-type Session = (String, u32, String, String, OwnedObjectPath);
+type LoginSession = (String, u32, String, String, OwnedObjectPath);
 
 /// Reports the first session of a person, as [`Input::Session`], and ends.
 pub async fn await_first(bus: Connection, inputs: mpsc::Sender<Input>) {
@@ -27,7 +27,7 @@ async fn watch(bus: &Connection) -> zbus::Result<()> {
     let mut news = logind.receive_signal("SessionNew").await?;
     loop {
         // Without logind there is an error now and a signal once it is there.
-        let sessions: Vec<Session> = logind.call("ListSessions", &()).await.unwrap_or_default();
+        let sessions: Vec<LoginSession> = logind.call("ListSessions", &()).await.unwrap_or_default();
         if sessions.iter().any(|(_, uid, ..)| PEOPLE.contains(uid)) {
             return Ok(());
         }

@@ -31,7 +31,7 @@ use scherzo_supervisor::{
 use statistics::Statistics;
 
 /// The loop's belongings.
-pub struct Shell<E> {
+pub struct MainLoop<E> {
     supervisor: Supervisor,
     first: Vec<Action>,
     started: Instant,
@@ -57,7 +57,7 @@ pub struct Parts<E> {
     pub inputs: mpsc::Sender<Input>,
 }
 
-impl<E: Engine> Shell<E> {
+impl<E: Engine> MainLoop<E> {
     /// Reads what the files and the kernel say, and touches nothing yet. The receiver is for the interface.
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
         let Parts { root, set_policy, engine, bus, inputs } = parts;

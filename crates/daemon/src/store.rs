@@ -40,7 +40,7 @@ struct DesiredFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_by: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    chosen_on: Option<SourceFile>,
+    chosen_on: Option<StoredSource>,
     /// Seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen_until: Option<u64>,
@@ -51,7 +51,7 @@ struct DesiredFile {
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum SourceFile {
+enum StoredSource {
     Mains,
     Battery,
 }
@@ -108,8 +108,8 @@ impl Store {
         let mode: RequestedMode =
             file.mode.parse().map_err(|error| format!("{}: mode: {error}", self.state_file.display()))?;
         let chosen_on = file.chosen_on.map(|source| match source {
-            SourceFile::Mains => Source::Mains,
-            SourceFile::Battery => Source::Battery,
+            StoredSource::Mains => Source::Mains,
+            StoredSource::Battery => Source::Battery,
         });
         let seat = file.engine.as_deref().and_then(Seat::from_name);
         let DesiredFile { enabled, chosen_by, preemption, .. } = *file;
@@ -121,8 +121,8 @@ impl Store {
     pub fn save_desired(&self, desired: Desired) -> io::Result<()> {
         let Desired { enabled, mode, chosen_by, chosen_on, chosen_until_s: chosen_until, preemption, seat } = desired;
         let chosen_on = chosen_on.map(|source| match source {
-            Source::Mains => SourceFile::Mains,
-            Source::Battery => SourceFile::Battery,
+            Source::Mains => StoredSource::Mains,
+            Source::Battery => StoredSource::Battery,
         });
         let engine = seat.map(|seat| seat.name().to_owned());
         let mode = mode.name().to_owned();
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::engine::simulated::{self, Tree};
     use scherzo_api::types::Mode;
-    use scherzo_host::{KernelTypes, Policy, rcu_thread};
+    use scherzo_host::{KernelTypes, ThreadPolicy, rcu_thread};
     use scherzo_supervisor::{Build, Fault};
 
     const SYSCTL: &str = "proc/sys/vm/compact_unevictable_allowed";
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn is_raised(store: &Store) -> bool {
-        matches!(rcu_thread(&store.root).unwrap().unwrap().policy, Policy::Fifo(99))
+        matches!(rcu_thread(&store.root).unwrap().unwrap().policy, ThreadPolicy::Fifo(99))
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn a_priority_that_is_not_ours_stays() {
         let (_dir, store) = store();
-        simulated::set_policy(&store.root, simulated::RCU_THREAD, Policy::Fifo(99)).unwrap();
+        simulated::set_policy(&store.root, simulated::RCU_THREAD, ThreadPolicy::Fifo(99)).unwrap();
         store.note_settings(true).unwrap();
         store.restore_settings().unwrap();
         assert!(is_raised(&store), "whoever started the kernel has chosen the same");

@@ -7,7 +7,7 @@ use scherzo_policy::{
     Class, Classification, CpuId, DispatchedTask, Generation, Load, Order, Pid, Policy, QueuedTask, SlotId, Target,
     TaskFlags,
 };
-use scherzo_wire::control::{self, ControlWord};
+use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{self, ControlPage, QueuedTaskRecord, RecordKind};
 use scherzo_wire::message::LoadSettings;
 
@@ -78,7 +78,7 @@ impl<P: Policy> Core<P> {
         shared.deadline_ns.store(deadline_ns, Relaxed);
         shared.slice_ns.store(slice_ns, Relaxed);
         shared.classified_ns.store(classified_ns, Relaxed);
-        shared.class.store(wire_class(class) as u32, Relaxed);
+        shared.class.store(class as u32, Relaxed);
     }
 
     /// Writes dispatched tasks until nothing waits or there is no room; the number written.
@@ -112,7 +112,7 @@ impl<P: Policy> Core<P> {
     /// The order may change by itself, when interactive turns to arrival order and back.
     pub fn publish_order(&self) {
         let Some(word) = ControlWord::unpack(self.pages.control().word.load(Relaxed)) else { return };
-        let order = wire_order(self.policy.order());
+        let order = self.policy.order();
         if order != word.order {
             self.pages.control().word.store(ControlWord { order, ..word }.pack(), Release);
         }
@@ -128,7 +128,7 @@ impl<P: Policy> Core<P> {
             mode: settings.mode,
             preemption: settings.preemption,
             placement: settings.into(),
-            order: wire_order(self.policy.order()),
+            order: self.policy.order(),
             generation: generation.wrapping_add(1),
         };
         page.word.store(word.pack(), SeqCst);
@@ -164,23 +164,8 @@ fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     }
 }
 
-fn wire_class(class: Class) -> layout::Class {
-    match class {
-        Class::Unknown => layout::Class::Unknown,
-        Class::Interactive => layout::Class::Interactive,
-        Class::Batch => layout::Class::Batch,
-    }
-}
-
-fn wire_order(order: Order) -> control::Order {
-    match order {
-        Order::Deadline => control::Order::Deadline,
-        Order::Fifo => control::Order::Fifo,
-    }
-}
-
 fn wire_dispatched(dispatched: &DispatchedTask) -> layout::DispatchedTaskRecord {
-    let mut flags = wire_class(dispatched.class) as u32;
+    let mut flags = dispatched.class as u32;
     if dispatched.order == Order::Fifo {
         flags |= layout::DISPATCHED_FIFO;
     }
@@ -210,7 +195,7 @@ fn default_dispatch(record: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
         slice_ns: DEFAULT_SLICE_NS,
         deadline_ns: record.now_ns,
         cpu: layout::CPU_ANY,
-        flags: layout::Class::Batch as u32,
+        flags: Class::Batch as u32,
     }
 }
 

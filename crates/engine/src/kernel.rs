@@ -101,7 +101,7 @@ pub fn room() -> Room {
 }
 
 /// Loaded programs and mapped pages, not attached yet.
-pub struct Loaded<'obj> {
+pub struct LoadedScheduler<'obj> {
     skel: BpfSkel<'obj>,
     pages: Rc<Pages>,
     nr_cpus: u32,
@@ -125,7 +125,7 @@ impl Pages {
     }
 }
 
-impl<'obj> Loaded<'obj> {
+impl<'obj> LoadedScheduler<'obj> {
     /// Opens, sizes, verifies and maps. This is the slow part, and the last that allocates much.
     pub fn new(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
         let mut topology = topology::detect()?;
@@ -224,7 +224,7 @@ impl<'obj> Loaded<'obj> {
     }
 
     /// Why the kernel let go of it, once it has.
-    pub fn exit_reason(&self) -> Exit {
+    pub fn exit_reason(&self) -> SchedulerExit {
         let skel = &self.skel;
         let data = skel.maps.data_data.as_ref();
         let (kind, code) = data.map_or((0, 0), |data| (data.uei.kind, data.uei.exit_code));
@@ -248,7 +248,7 @@ impl<'obj> Loaded<'obj> {
             kind if kind == scx_utils::ScxExitKind::Unreg as i32 => ExitKind::Unloaded,
             _ => ExitKind::Kernel,
         };
-        Exit { kind, code, text }
+        SchedulerExit { kind, code, text }
     }
 }
 
@@ -260,7 +260,7 @@ fn is_exit_kind(kind: i32, name: &str) -> bool {
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct SchedulerExit {
     /// Stable kind.
     pub kind: ExitKind,
     /// The kernel's code.

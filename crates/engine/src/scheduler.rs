@@ -25,7 +25,7 @@ use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
 
 use crate::arena::heap_ops;
 use crate::core::Core;
-use crate::kernel::{Kicker, Loaded, Pages};
+use crate::kernel::{Kicker, LoadedScheduler, Pages};
 use crate::memory::Usage;
 use crate::rings::{DispatchedRing, QueuedRing};
 
@@ -35,7 +35,7 @@ const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LoopEnd {
     /// The daemon asked, or is gone.
     Asked,
     /// A signal arrived.
@@ -71,7 +71,7 @@ impl Baseline {
 }
 
 /// Everything the loop needs. Built before attaching, since building allocates.
-pub struct Scheduler<'a, P> {
+pub struct SchedulerLoop<'a, P> {
     core: Rc<RefCell<Core<P>>>,
     pages: Rc<Pages>,
     queued: QueuedRing,
@@ -93,9 +93,9 @@ struct Ready {
     signal: bool,
 }
 
-impl<'a, P: Policy + 'static> Scheduler<'a, P> {
+impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
     /// Maps the rings and registers what the loop waits for. `signals` must stay open as long as the loop runs.
-    pub fn new(loaded: &Loaded<'_>, socket: &'a OwnedFd, signals: &OwnedFd, policy: P) -> Result<Self> {
+    pub fn new(loaded: &LoadedScheduler<'_>, socket: &'a OwnedFd, signals: &OwnedFd, policy: P) -> Result<Self> {
         let pages = loaded.pages();
         let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
         let sink = Rc::clone(&core);
@@ -119,7 +119,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     }
 
     /// Schedules until asked to stop, or until the kernel has taken the scheduler away.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> LoopEnd {
         let baseline = Baseline::take();
         let outcome = self.schedule(&baseline);
         // For whoever reads the counters once more.
@@ -127,18 +127,18 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
         outcome
     }
 
-    fn schedule(&self, baseline: &Baseline) -> Outcome {
+    fn schedule(&self, baseline: &Baseline) -> LoopEnd {
         let mut ready = Ready { socket: true, signal: false };
         loop {
             let nr_dispatched = self.turn();
             if self.page().exited.load(Relaxed) != 0 {
-                return Outcome::Ejected;
+                return LoopEnd::Ejected;
             }
-            if ready.socket && self.answer_daemon(baseline) == Request::Stop {
-                return Outcome::Asked;
+            if ready.socket && self.answer_daemon(baseline) == DaemonRequest::Stop {
+                return LoopEnd::Asked;
             }
             if ready.signal {
-                return Outcome::Signalled;
+                return LoopEnd::Signalled;
             }
             self.answer_notice();
             ready = self.park(nr_dispatched);
@@ -211,18 +211,18 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
     }
 
     /// Handles every request that has arrived.
-    fn answer_daemon(&self, baseline: &Baseline) -> Request {
+    fn answer_daemon(&self, baseline: &Baseline) -> DaemonRequest {
         let mut packet = [0; MESSAGE_BYTES];
         loop {
             match channel::receive_into(self.socket, &mut packet) {
                 Ok(Some(())) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Request::None,
-                Ok(None) | Err(_) => return Request::Stop,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return DaemonRequest::None,
+                Ok(None) | Err(_) => return DaemonRequest::Stop,
             }
             let seq = match ToEngine::decode(&packet) {
                 Ok(ToEngine::Apply { seq, settings }) => {
                     if settings.validate().is_err() {
-                        return Request::Stop;
+                        return DaemonRequest::Stop;
                     }
                     self.core.borrow_mut().apply(&settings);
                     self.kicker.kick_all();
@@ -232,13 +232,13 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
                     baseline.publish(self.page());
                     seq
                 }
-                Ok(ToEngine::Unload | ToEngine::Load(_) | ToEngine::Prepare(_)) | Err(_) => return Request::Stop,
+                Ok(ToEngine::Unload | ToEngine::Load(_) | ToEngine::Prepare(_)) | Err(_) => return DaemonRequest::Stop,
             };
             match channel::send(self.socket, &ToDaemon::Done { seq }.encode(), &[]) {
                 Ok(()) => {}
                 // A daemon that does not read its answers is slow, not gone.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Request::Stop,
+                Err(_) => return DaemonRequest::Stop,
             }
         }
     }
@@ -246,7 +246,7 @@ impl<'a, P: Policy + 'static> Scheduler<'a, P> {
 
 /// What the daemon wants after one look at the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum DaemonRequest {
     None,
     Stop,
 }

@@ -10,11 +10,11 @@ use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
-use crate::kernel::{self, Exit, LoadError, Loaded, Room};
+use crate::kernel::{self, LoadError, LoadedScheduler, Room, SchedulerExit};
 use crate::memory::{self, CompactionOff};
 use crate::name;
 use crate::privileges;
-use crate::scheduler::{Outcome, Scheduler};
+use crate::scheduler::{LoopEnd, SchedulerLoop};
 use crate::signal;
 
 /// Name of the operations, as the kernel shows it.
@@ -32,7 +32,7 @@ pub fn run(socket: &OwnedFd) -> Result<()> {
     let mut standby = None;
     let mut request = next_request(socket)?;
     if let Some(ToEngine::Prepare(settings)) = request {
-        match Standby::prepare(&mut room, &settings) {
+        match PreparedLoad::prepare(&mut room, &settings) {
             Ok(prepared) => standby = Some(prepared),
             Err(error) => return send(socket, &failed(&error)),
         }
@@ -41,8 +41,10 @@ pub fn run(socket: &OwnedFd) -> Result<()> {
     }
     match request {
         Some(ToEngine::Load(settings)) => match schedule(socket, &settings, standby) {
-            Ok(End::Reported(Exit { kind, code, text })) => send(socket, &ToDaemon::Exited { kind, code, text }),
-            Ok(End::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
+            Ok(SchedulingEnd::Reported(SchedulerExit { kind, code, text })) => {
+                send(socket, &ToDaemon::Exited { kind, code, text })
+            }
+            Ok(SchedulingEnd::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
             Err(error) => send(socket, &failed(&error)),
         },
         Some(ToEngine::Unload) | None => Ok(()),
@@ -65,16 +67,16 @@ fn failed(LoadError { kind, cause }: &LoadError) -> ToDaemon {
 }
 
 /// What can be done of loading while another engine schedules: nothing here is seen outside this process.
-struct Standby<'obj> {
-    loaded: Loaded<'obj>,
+struct PreparedLoad<'obj> {
+    loaded: LoadedScheduler<'obj>,
     settings: LoadSettings,
 }
 
-impl<'obj> Standby<'obj> {
+impl<'obj> PreparedLoad<'obj> {
     fn prepare(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
         check(settings)?;
         privileges::keep_loading()?;
-        let loaded = Loaded::new(room, settings)?;
+        let loaded = LoadedScheduler::new(room, settings)?;
         memory::trim();
         Ok(Self { loaded, settings: *settings })
     }
@@ -85,17 +87,21 @@ fn check(settings: &LoadSettings) -> Result<(), LoadError> {
 }
 
 /// How scheduling ended.
-enum End {
+enum SchedulingEnd {
     /// As the kernel says, or because the daemon asked.
-    Reported(Exit),
+    Reported(SchedulerExit),
     /// By a signal from outside. The daemon is told by this process' end alone: whoever killed it says nothing about the
     /// scheduler.
     Signalled,
 }
 
 /// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
-fn schedule(socket: &OwnedFd, settings: &LoadSettings, standby: Option<Standby<'_>>) -> Result<End, LoadError> {
-    let session = Session { socket, started: Instant::now(), settings };
+fn schedule(
+    socket: &OwnedFd,
+    settings: &LoadSettings,
+    standby: Option<PreparedLoad<'_>>,
+) -> Result<SchedulingEnd, LoadError> {
+    let session = LoadSession { socket, started: Instant::now(), settings };
     name::show(name::SCHEDULING);
     check(settings)?;
     kernel::check_kernel()?;
@@ -109,7 +115,7 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings, standby: Option<Standby<'
     }
     for _ in 0..MAX_ATTEMPTS {
         let mut room = kernel::room();
-        let mut loaded = Loaded::new(&mut room, settings)?;
+        let mut loaded = LoadedScheduler::new(&mut room, settings)?;
         if let Some(end) = session.attach(&signals, &mut loaded)? {
             return Ok(end);
         }
@@ -119,7 +125,7 @@ fn schedule(socket: &OwnedFd, settings: &LoadSettings, standby: Option<Standby<'
 }
 
 /// A request to load.
-struct Session<'a> {
+struct LoadSession<'a> {
     socket: &'a OwnedFd,
     started: Instant,
     settings: &'a LoadSettings,
@@ -127,23 +133,23 @@ struct Session<'a> {
 
 /// An attempt to attach, by whichever policy.
 struct Attempt<'a, 'obj> {
-    session: &'a Session<'a>,
+    session: &'a LoadSession<'a>,
     signals: &'a OwnedFd,
-    loaded: &'a mut Loaded<'obj>,
+    loaded: &'a mut LoadedScheduler<'obj>,
 }
 
 impl PolicyVisitor for Attempt<'_, '_> {
-    type Output = Result<Option<End>, LoadError>;
+    type Output = Result<Option<SchedulingEnd>, LoadError>;
 
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Output {
         self.session.attach_with(self.signals, self.loaded, policy)
     }
 }
 
-impl Session<'_> {
+impl LoadSession<'_> {
     /// Schedules until the end, by the policy that is asked for. `None` if the kernel refused because CPUs came or went since
     /// this was loaded.
-    fn attach(&self, signals: &OwnedFd, loaded: &mut Loaded<'_>) -> Result<Option<End>, LoadError> {
+    fn attach(&self, signals: &OwnedFd, loaded: &mut LoadedScheduler<'_>) -> Result<Option<SchedulingEnd>, LoadError> {
         let construction = Construction {
             limits: Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY },
             settings: (*self.settings).into(),
@@ -161,10 +167,10 @@ impl Session<'_> {
     fn attach_with<P: Policy + 'static>(
         &self,
         signals: &OwnedFd,
-        loaded: &mut Loaded<'_>,
+        loaded: &mut LoadedScheduler<'_>,
         policy: P,
-    ) -> Result<Option<End>, LoadError> {
-        let scheduler = Scheduler::new(loaded, self.socket, signals, policy)?;
+    ) -> Result<Option<SchedulingEnd>, LoadError> {
+        let scheduler = SchedulerLoop::new(loaded, self.socket, signals, policy)?;
         memory::lock_all()?;
         loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
         let Some(link) = loaded.attach()? else { return Ok(None) };
@@ -175,13 +181,13 @@ impl Session<'_> {
         drop(link);
         let exit = loaded.exit_reason();
         Ok(Some(match outcome {
-            Outcome::Asked => End::Reported(Exit { kind: ExitKind::Unloaded, ..exit }),
-            Outcome::Ejected => End::Reported(exit),
-            Outcome::Signalled => End::Signalled,
+            LoopEnd::Asked => SchedulingEnd::Reported(SchedulerExit { kind: ExitKind::Unloaded, ..exit }),
+            LoopEnd::Ejected => SchedulingEnd::Reported(exit),
+            LoopEnd::Signalled => SchedulingEnd::Signalled,
         }))
     }
 
-    fn announce(&self, loaded: &Loaded<'_>) -> Result<()> {
+    fn announce(&self, loaded: &LoadedScheduler<'_>) -> Result<()> {
         let ops = std::fs::read_to_string(OPS_NAME_PATH).unwrap_or_default().trim().to_owned();
         let load_us = self.started.elapsed().as_micros() as u64;
         let message = ToDaemon::Loaded { nr_cpus: loaded.nr_cpus(), load_us, ops };

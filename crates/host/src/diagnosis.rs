@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::btf;
-use crate::{Phase, Root, SchedExt, compact_unevictable, kernel};
+use crate::{Root, SchedExt, SchedExtState, compact_unevictable, kernel};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,7 @@ fn sched_ext(root: &Root) -> Finding {
             Finding::new("sched-ext/loaded", Severity::Good, gettext_noop("The scheduler {ops} is loaded."))
                 .with("ops", ops)
         }
-        Ok(Some(SchedExt { phase: Phase::Disabled, .. })) => Finding::new(
+        Ok(Some(SchedExt { phase: SchedExtState::Disabled, .. })) => Finding::new(
             "sched-ext/idle",
             Severity::Good,
             gettext_noop("The kernel {release} has sched_ext, and nothing is loaded."),

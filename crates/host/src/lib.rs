@@ -23,9 +23,9 @@ pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options,
 pub use error::Error;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};
-pub use rcu::{KernelThread, Policy, rcu_thread, set_policy};
+pub use rcu::{KernelThread, ThreadPolicy, rcu_thread, set_policy};
 pub use root::Root;
-pub use sched_ext::{Phase, SchedExt};
+pub use sched_ext::{SchedExt, SchedExtState};
 pub use stat::idle_ns;
 pub use sysctl::{compact_unevictable, set_compact_unevictable};
 pub use topology::{Topology, topology};

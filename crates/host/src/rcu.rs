@@ -21,7 +21,7 @@ const POLICY: usize = 41;
 
 /// How the kernel schedules a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum ThreadPolicy {
     /// As an ordinary one: by sched_ext if that takes all tasks, else by the kernel's own scheduler.
     Normal,
     /// Before every ordinary one, at this priority from 1 to 99, until it sleeps.
@@ -36,7 +36,7 @@ pub struct KernelThread {
     /// Its number.
     pub pid: u32,
     /// How it is scheduled.
-    pub policy: Policy,
+    pub policy: ThreadPolicy,
 }
 
 /// RCU's grace-period thread; `None` where it is not to be seen.
@@ -62,21 +62,21 @@ fn is_rcu_thread(stat: &str) -> bool {
     NAMES.contains(&name) && numbers(stat).and_then(|number| number(PARENT)) == Some(KTHREADD)
 }
 
-fn policy(stat: &str) -> Option<Policy> {
+fn policy(stat: &str) -> Option<ThreadPolicy> {
     let number = numbers(stat)?;
     Some(match i32::try_from(number(POLICY)?).ok()? {
-        libc::SCHED_OTHER => Policy::Normal,
-        libc::SCHED_FIFO => Policy::Fifo(u8::try_from(number(RT_PRIORITY)?).ok()?),
-        _ => Policy::Other,
+        libc::SCHED_OTHER => ThreadPolicy::Normal,
+        libc::SCHED_FIFO => ThreadPolicy::Fifo(u8::try_from(number(RT_PRIORITY)?).ok()?),
+        _ => ThreadPolicy::Other,
     })
 }
 
-/// Has the running kernel schedule a thread in this way; [`Policy::Other`] is none to ask for.
-pub fn set_policy(thread: u32, policy: Policy) -> io::Result<()> {
+/// Has the running kernel schedule a thread in this way; [`ThreadPolicy::Other`] is none to ask for.
+pub fn set_policy(thread: u32, policy: ThreadPolicy) -> io::Result<()> {
     let (policy, sched_priority) = match policy {
-        Policy::Normal => (libc::SCHED_OTHER, 0),
-        Policy::Fifo(priority) => (libc::SCHED_FIFO, i32::from(priority)),
-        Policy::Other => return Err(io::ErrorKind::InvalidInput.into()),
+        ThreadPolicy::Normal => (libc::SCHED_OTHER, 0),
+        ThreadPolicy::Fifo(priority) => (libc::SCHED_FIFO, i32::from(priority)),
+        ThreadPolicy::Other => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let pid = libc::pid_t::try_from(thread).map_err(io::Error::other)?;
     let parameters = libc::sched_param { sched_priority };
@@ -113,17 +113,17 @@ mod tests {
         assert_eq!(found(&others), None, "nobody may pass for it");
         for name in NAMES {
             let processes = [&others[..], &[stat(17, name, 2, libc::SCHED_OTHER, 0)]].concat();
-            assert_eq!(found(&processes), Some(KernelThread { pid: 17, policy: Policy::Normal }));
+            assert_eq!(found(&processes), Some(KernelThread { pid: 17, policy: ThreadPolicy::Normal }));
         }
     }
 
     #[test]
     fn its_policy_is_told() {
         let policy = |policy, priority| found(&[stat(17, "rcu_preempt", 2, policy, priority)]).unwrap().policy;
-        assert_eq!(policy(libc::SCHED_OTHER, 0), Policy::Normal);
-        assert_eq!(policy(libc::SCHED_FIFO, 99), Policy::Fifo(99));
+        assert_eq!(policy(libc::SCHED_OTHER, 0), ThreadPolicy::Normal);
+        assert_eq!(policy(libc::SCHED_FIFO, 99), ThreadPolicy::Fifo(99));
         for other in [libc::SCHED_BATCH, libc::SCHED_RR, libc::SCHED_DEADLINE] {
-            assert_eq!(policy(other, 1), Policy::Other);
+            assert_eq!(policy(other, 1), ThreadPolicy::Other);
         }
     }
 
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn the_kernel_is_asked() {
         let itself = 0;
-        set_policy(itself, Policy::Normal).unwrap();
-        assert!(set_policy(itself, Policy::Fifo(100)).is_err(), "there is no such priority");
-        assert!(set_policy(itself, Policy::Other).is_err());
-        assert!(set_policy(u32::MAX, Policy::Normal).is_err());
+        set_policy(itself, ThreadPolicy::Normal).unwrap();
+        assert!(set_policy(itself, ThreadPolicy::Fifo(100)).is_err(), "there is no such priority");
+        assert!(set_policy(itself, ThreadPolicy::Other).is_err());
+        assert!(set_policy(u32::MAX, ThreadPolicy::Normal).is_err());
     }
 }

@@ -4,7 +4,7 @@ const DIR: &str = "sys/kernel/sched_ext";
 
 /// What the kernel's sched_ext core is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SchedExtState {
     /// The kernel's own scheduler runs alone.
     Disabled,
     /// A scheduler is being loaded.
@@ -15,7 +15,7 @@ pub enum Phase {
     Disabling,
 }
 
-impl Phase {
+impl SchedExtState {
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "disabled" => Self::Disabled,
@@ -33,7 +33,7 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedExt {
     /// What the core is doing.
-    pub phase: Phase,
+    pub phase: SchedExtState,
     /// Name of the loaded operations, if any.
     pub ops: Option<String>,
     /// How many schedulers have been loaded since the kernel started.
@@ -49,8 +49,8 @@ impl SchedExt {
     pub fn read(root: &Root) -> Result<Option<Self>, Error> {
         let state_file = format!("{DIR}/state");
         let Some(state) = root.read_if_present(&state_file)? else { return Ok(None) };
-        let phase =
-            Phase::from_name(&state).ok_or_else(|| root.unexpected(&state_file, &state, "a sched_ext state"))?;
+        let phase = SchedExtState::from_name(&state)
+            .ok_or_else(|| root.unexpected(&state_file, &state, "a sched_ext state"))?;
         Ok(Some(Self {
             phase,
             ops: Self::read_ops(root)?,
@@ -94,7 +94,7 @@ mod tests {
     fn a_loaded_scheduler_is_described() {
         let (_dir, root) = tree(&files("enabled\n", Some("scherzo_0.1.0\n")));
         let expected = SchedExt {
-            phase: Phase::Enabled,
+            phase: SchedExtState::Enabled,
             ops: Some("scherzo_0.1.0".into()),
             enable_seq: 7,
             switch_all: true,
@@ -107,7 +107,7 @@ mod tests {
     fn no_scheduler_and_no_sched_ext_differ() {
         let (_dir, root) = tree(&files("disabled\n", None));
         let idle = SchedExt::read(&root).unwrap().unwrap();
-        assert_eq!((idle.phase, idle.ops), (Phase::Disabled, None));
+        assert_eq!((idle.phase, idle.ops), (SchedExtState::Disabled, None));
         let (_dir, root) = tree(&[]);
         assert_eq!(SchedExt::read(&root).unwrap(), None);
     }
@@ -121,14 +121,14 @@ mod tests {
     #[test]
     fn every_known_state_is_understood() {
         for (name, phase) in [
-            ("disabled", Phase::Disabled),
-            ("prepping", Phase::Enabling),
-            ("enabling", Phase::Enabling),
-            ("enabled", Phase::Enabled),
-            ("bypassing", Phase::Enabled),
-            ("disabling", Phase::Disabling),
+            ("disabled", SchedExtState::Disabled),
+            ("prepping", SchedExtState::Enabling),
+            ("enabling", SchedExtState::Enabling),
+            ("enabled", SchedExtState::Enabled),
+            ("bypassing", SchedExtState::Enabled),
+            ("disabling", SchedExtState::Disabling),
         ] {
-            assert_eq!(Phase::from_name(name), Some(phase));
+            assert_eq!(SchedExtState::from_name(name), Some(phase));
         }
     }
 }

@@ -17,7 +17,7 @@ use scherzo_rig::cache::Cache;
 use scherzo_rig::image::copy_tree;
 use scherzo_rig::namespace;
 use scherzo_rig::progress::step;
-use scherzo_rig::roots::{self, Bind, Root, run};
+use scherzo_rig::roots::{self, Bind, DebianRoot, run};
 use scherzo_scenarios as scenarios;
 
 /// The directory of the packages in the guests that test them, with a subdirectory for each revision.
@@ -61,7 +61,7 @@ impl fmt::Display for PackageFormat {
 #[derive(Debug)]
 pub struct Maker<'a> {
     cache: &'a Cache,
-    root: Root,
+    root: DebianRoot,
     vendor: PathBuf,
     source: PathBuf,
     version: String,
@@ -78,7 +78,7 @@ impl<'a> Maker<'a> {
 
     /// The root in which packages are made and checked.
     #[must_use]
-    pub fn root(&self) -> &Root {
+    pub fn root(&self) -> &DebianRoot {
         &self.root
     }
 
@@ -202,7 +202,7 @@ fn as_in_debian(path: &str) -> Option<String> {
 
 /// Installs, tests, upgrades and purges the packages of a tree in a guest's root, as far as that goes without systemd
 /// and in much less time than in the guest; afterwards every file must be what it was. The root itself is not changed.
-pub fn try_in_root(guest_root: &Root, tree: &Path) -> Result<()> {
+pub fn try_in_root(guest_root: &DebianRoot, tree: &Path) -> Result<()> {
     let packages = Bind::new(tree.join(PACKAGES_DIR.trim_start_matches('/')), PACKAGES_DIR);
     let mut command = guest_root.command(&[packages], "sh");
     command.args(["-euc", include_str!("../scripts/in-root.sh")]).env("NOTE", NOTE);

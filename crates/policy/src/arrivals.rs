@@ -10,7 +10,7 @@ use crate::ids::SlotId;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct ArrivalLink {
     before: u32,
     after: u32,
     linked: bool,
@@ -19,7 +19,7 @@ struct Link {
 /// First in, first out, by slot.
 #[derive(Debug)]
 pub struct Arrivals {
-    links: Vec<Link>,
+    links: Vec<ArrivalLink>,
     first: u32,
     last: u32,
     len: usize,
@@ -29,7 +29,7 @@ impl Arrivals {
     /// An empty queue for slots below `nr_slots`. Everything is allocated here.
     #[must_use]
     pub fn new(nr_slots: u32) -> Self {
-        let unlinked = Link { before: NONE, after: NONE, linked: false };
+        let unlinked = ArrivalLink { before: NONE, after: NONE, linked: false };
         Self { links: vec![unlinked; nr_slots as usize], first: NONE, last: NONE, len: 0 }
     }
 
@@ -64,7 +64,7 @@ impl Arrivals {
     /// If the slot is out of range.
     pub fn push(&mut self, slot: SlotId) {
         self.remove(slot);
-        self.links[slot.index()] = Link { before: self.last, after: NONE, linked: true };
+        self.links[slot.index()] = ArrivalLink { before: self.last, after: NONE, linked: true };
         if self.last == NONE {
             self.first = slot.0;
         } else {
@@ -84,7 +84,7 @@ impl Arrivals {
     /// Takes a certain slot out; says whether it was queued.
     pub fn remove(&mut self, slot: SlotId) -> bool {
         let Some(link) = self.links.get_mut(slot.index()).filter(|link| link.linked) else { return false };
-        let Link { before, after, .. } = *link;
+        let ArrivalLink { before, after, .. } = *link;
         link.linked = false;
         if before == NONE {
             self.first = after;

@@ -60,7 +60,7 @@ impl Threshold {
         let mark_milli = match class {
             Class::Interactive => self.milli * 3 / 4,
             Class::Batch => self.milli * 5 / 4,
-            Class::Unknown => self.milli,
+            Class::Unknown | Class::Kernel => self.milli,
         };
         if rate_milli >= mark_milli { Class::Interactive } else { Class::Batch }
     }

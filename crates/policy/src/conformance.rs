@@ -3,7 +3,8 @@
 use alloc::collections::BTreeSet;
 
 use crate::{
-    Construction, Limits, POLICIES, Pid, Policy, PolicyVisitor, QueuedTask, Settings, SlotId, TaskFlags, with_policy,
+    Construction, Limits, POLICIES, Pid, Policy, PolicySettings, PolicyVisitor, QueuedTask, SlotId, TaskFlags,
+    with_policy,
 };
 
 const NR_SLOTS: u32 = 64;
@@ -31,13 +32,13 @@ fn for_each_policy(check: fn(&mut dyn Policy, &str)) {
     }
     let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: NR_SLOTS };
     for (id, name) in POLICIES.iter().enumerate() {
-        let with = Construction { limits, settings: Settings::default(), nr_cpus: 4 };
+        let with = Construction { limits, settings: PolicySettings::default(), nr_cpus: 4 };
         with_policy(id, with, Check(check, name)).unwrap();
     }
     assert!(
         with_policy(
             POLICIES.len(),
-            Construction { limits, settings: Settings::default(), nr_cpus: 4 },
+            Construction { limits, settings: PolicySettings::default(), nr_cpus: 4 },
             Check(check, "")
         )
         .is_none()

@@ -30,9 +30,9 @@ const MAX_CREDIT_FACTOR: u64 = 8;
 
 /// Load weight in hundredths of an ordinary task's, 1..=1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weight(u64);
+pub struct TaskWeight(u64);
 
-impl Weight {
+impl TaskWeight {
     /// Of an ordinary task (nice 0).
     pub const NORMAL: Self = Self(100);
 
@@ -55,7 +55,7 @@ impl Weight {
 
 /// Virtual runtime after having run for `run_ns`.
 #[must_use]
-pub fn charge(vruntime_ns: u64, run_ns: u64, weight: Weight) -> u64 {
+pub fn charge(vruntime_ns: u64, run_ns: u64, weight: TaskWeight) -> u64 {
     vruntime_ns.wrapping_add(weight.virtual_ns(run_ns.min(MAX_CHARGE_NS)))
 }
 
@@ -63,7 +63,7 @@ pub fn charge(vruntime_ns: u64, run_ns: u64, weight: Weight) -> u64 {
 ///
 /// `base_ns` is the base slice, `rate_milli` its voluntary switches per 1000 s.
 #[must_use]
-pub fn credit_ns(base_ns: u64, rate_milli: u64, weight: Weight) -> u64 {
+pub fn credit_ns(base_ns: u64, rate_milli: u64, weight: TaskWeight) -> u64 {
     let factor = (1 + rate_milli / CREDIT_RATE_MILLI).min(MAX_CREDIT_FACTOR);
     weight.proportion_ns(base_ns * factor)
 }
@@ -79,7 +79,7 @@ pub fn place(vruntime_ns: u64, clock_ns: u64, credit_ns: u64, debt_ns: u64) -> u
 /// How much later a task is taken because it tends to run for `burst_ns` in one go: half the bound at most, so that lag
 /// counts beside it.
 #[must_use]
-pub fn burst_term_ns(burst_ns: u64, weight: Weight, bound_ns: u64) -> u64 {
+pub fn burst_term_ns(burst_ns: u64, weight: TaskWeight, bound_ns: u64) -> u64 {
     weight.virtual_ns(burst_ns).min(bound_ns / 2)
 }
 
@@ -99,21 +99,21 @@ mod tests {
 
     #[test]
     fn weight_slows_virtual_time() {
-        assert_eq!(charge(0, 6 * MS, Weight::NORMAL), 6 * MS);
-        assert_eq!(charge(0, 6 * MS, Weight::new(300)), 2 * MS);
-        assert_eq!(charge(0, 6 * MS, Weight::new(0)), 600 * MS);
-        assert_eq!(charge(0, 10 * MS, Weight::new(10_000)), MS);
+        assert_eq!(charge(0, 6 * MS, TaskWeight::NORMAL), 6 * MS);
+        assert_eq!(charge(0, 6 * MS, TaskWeight::new(300)), 2 * MS);
+        assert_eq!(charge(0, 6 * MS, TaskWeight::new(0)), 600 * MS);
+        assert_eq!(charge(0, 10 * MS, TaskWeight::new(10_000)), MS);
     }
 
     #[test]
     fn charging_wraps_and_is_bounded() {
-        assert_eq!(charge(u64::MAX, 1, Weight::NORMAL), 0);
-        assert_eq!(charge(0, u64::MAX, Weight::NORMAL), MAX_CHARGE_NS);
+        assert_eq!(charge(u64::MAX, 1, TaskWeight::NORMAL), 0);
+        assert_eq!(charge(0, u64::MAX, TaskWeight::NORMAL), MAX_CHARGE_NS);
     }
 
     #[test]
     fn credit_grows_with_sleeping_and_weight() {
-        let credit = |rate_milli, weight| credit_ns(5 * MS, rate_milli, Weight::new(weight));
+        let credit = |rate_milli, weight| credit_ns(5 * MS, rate_milli, TaskWeight::new(weight));
         assert_eq!(credit(0, 100), 5 * MS);
         assert_eq!(credit(32_000, 100), 15 * MS);
         assert_eq!(credit(u64::MAX, 100), 40 * MS);
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn a_light_task_with_long_bursts_waits_half_the_bound_longer_at_most() {
-        assert_eq!(burst_term_ns(4 * MS, Weight::new(50), 100 * MS), 8 * MS);
-        assert_eq!(burst_term_ns(4 * MS, Weight::new(1), 100 * MS), 50 * MS);
+        assert_eq!(burst_term_ns(4 * MS, TaskWeight::new(50), 100 * MS), 8 * MS);
+        assert_eq!(burst_term_ns(4 * MS, TaskWeight::new(1), 100 * MS), 50 * MS);
     }
 
     #[test]

@@ -1,18 +1,8 @@
 //! What the policy answers.
 
-use crate::ids::{CpuId, Generation, Pid, SlotId};
+pub use scherzo_model::{Class, Order};
 
-/// What a task is taken for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Never seen.
-    #[default]
-    Unknown,
-    /// Sleeps often of its own will: goes first.
-    Interactive,
-    /// Everything else.
-    Batch,
-}
+use crate::ids::{CpuId, Generation, Pid, SlotId};
 
 /// Where a task shall run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,16 +12,6 @@ pub enum Target {
     Any,
     /// Here and nowhere else.
     Cpu(CpuId),
-}
-
-/// Which queues work enters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// By deadline.
-    #[default]
-    Deadline,
-    /// By arrival.
-    Fifo,
 }
 
 /// Run this task, there, for so long.

@@ -8,7 +8,7 @@ use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Policy, Totals};
 use crate::ids::{Pid, SlotId};
 use crate::queued::{BadRecord, QueuedTask};
-use crate::settings::Settings;
+use crate::settings::PolicySettings;
 
 /// First come, first served.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct FifoPolicy {
 impl FifoPolicy {
     /// For slots below `nr_slots`.
     #[must_use]
-    pub fn new(nr_slots: u32, settings: Settings) -> Self {
+    pub fn new(nr_slots: u32, settings: PolicySettings) -> Self {
         let dispatched = vec![DispatchedTask::default(); nr_slots as usize];
         let slice_ns = settings.clamped().base_slice_ns;
         Self { slice_ns, waiting: Arrivals::new(nr_slots), dispatched, totals: Totals::default() }
@@ -68,7 +68,7 @@ impl Policy for FifoPolicy {
         self.waiting.len()
     }
 
-    fn set_settings(&mut self, settings: Settings) {
+    fn set_settings(&mut self, settings: PolicySettings) {
         self.slice_ns = settings.clamped().base_slice_ns;
     }
 

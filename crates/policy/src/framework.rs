@@ -12,7 +12,7 @@
 use crate::dispatched::{Classification, DispatchedTask, Order};
 use crate::ids::{Pid, SlotId};
 use crate::queued::{BadRecord, QueuedTask};
-use crate::settings::Settings;
+use crate::settings::PolicySettings;
 
 /// Sizes fixed at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub trait Policy {
     fn nr_pending(&self) -> usize;
 
     /// Changes settings; takes effect with the next record, and for [`Self::order`] at once.
-    fn set_settings(&mut self, settings: Settings);
+    fn set_settings(&mut self, settings: PolicySettings);
 
     /// Tells the number of CPUs online.
     fn set_nr_cpus(&mut self, nr_cpus: u32);

@@ -39,7 +39,7 @@ pub use framework::{Limits, Policy, Totals};
 pub use ids::{CpuId, Generation, Pid, SlotId};
 pub use queued::{BadRecord, Load, QueuedTask, TaskFlags};
 pub use scherzo::Scherzo;
-pub use settings::{LoadSettings, Mode, Settings};
+pub use settings::{LoadSettings, Mode, PolicySettings};
 
 /// What every policy is made from.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub struct Construction {
     /// Sizes that stay.
     pub limits: Limits,
     /// What the policy goes by at first.
-    pub settings: Settings,
+    pub settings: PolicySettings,
     /// CPUs online.
     pub nr_cpus: u32,
 }

@@ -18,7 +18,7 @@ mod wheel;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use self::heap::{Entry, Heap};
+use self::heap::{Heap, HeapEntry};
 use self::wheel::Wheel;
 use crate::ids::SlotId;
 use crate::time::signed_diff;
@@ -99,7 +99,7 @@ impl Pool {
         if self.len() == self.capacity {
             return Err(PoolFull);
         }
-        let entry = Entry { deadline_ns, arrival: self.next_arrival, slot };
+        let entry = HeapEntry { deadline_ns, arrival: self.next_arrival, slot };
         self.next_arrival = self.next_arrival.wrapping_add(1);
         let many = self.later.len() > 0 || self.next.len() >= NR_FEW;
         if many && let Some(place) = self.later.insert(entry) {

@@ -30,13 +30,13 @@ use alloc::vec::Vec;
 
 use crate::arrivals::Arrivals;
 use crate::classify::{Sighting, Tempo, Threshold};
-use crate::deadline::{self, Weight};
+use crate::deadline::{self, TaskWeight};
 use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Limits, Policy, Totals};
 use crate::ids::{Pid, SlotId};
 use crate::pool::{Pool, PoolFull};
 use crate::queued::{BadRecord, QueuedTask, TaskFlags};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, PolicySettings};
 use crate::slice::slice_ns;
 use crate::time::{Clock, advance, signed_diff};
 use crate::underuse::UnderUse;
@@ -53,7 +53,7 @@ const VIRTUAL_CLOCK_INERTIA: u64 = 4;
 
 /// What is known about the task in one slot; the default where there is none.
 #[derive(Clone, Copy, Debug, Default)]
-struct Task {
+struct KnownTask {
     pid: Pid,
     tempo: Tempo,
     sum_exec_ns: u64,
@@ -66,14 +66,14 @@ struct Task {
 /// The policy behind every mode.
 #[derive(Debug)]
 pub struct Scherzo {
-    settings: Settings,
+    settings: PolicySettings,
     nr_cpus: u32,
     clock: Clock,
     /// The virtual clock: follows the virtual runtime of the tasks decided, never backwards.
     virtual_ns: u64,
     threshold: Threshold,
     under_use: UnderUse,
-    tasks: Vec<Task>,
+    tasks: Vec<KnownTask>,
     pool: Pool,
     overflow: Arrivals,
     totals: Totals,
@@ -82,7 +82,7 @@ pub struct Scherzo {
 impl Scherzo {
     /// A policy that knows no task yet. Everything it will ever need is allocated here.
     #[must_use]
-    pub fn new(limits: Limits, settings: Settings, nr_cpus: u32) -> Self {
+    pub fn new(limits: Limits, settings: PolicySettings, nr_cpus: u32) -> Self {
         Self {
             settings: settings.clamped(),
             nr_cpus,
@@ -90,7 +90,7 @@ impl Scherzo {
             virtual_ns: 0,
             threshold: Threshold::default(),
             under_use: UnderUse::default(),
-            tasks: vec![Task::default(); limits.nr_slots as usize],
+            tasks: vec![KnownTask::default(); limits.nr_slots as usize],
             pool: Pool::new(limits.pool_capacity as usize, limits.nr_slots),
             overflow: Arrivals::new(limits.nr_slots),
             totals: Totals::default(),
@@ -126,12 +126,12 @@ impl Scherzo {
             return;
         }
         self.withdraw(queued.slot);
-        self.tasks[queued.slot.index()] = Task {
+        self.tasks[queued.slot.index()] = KnownTask {
             pid: queued.pid,
             tempo: Tempo::new(sighting, queued.flags.has(TaskFlags::WAKEUP)),
             sum_exec_ns: queued.sum_exec_ns,
             vruntime_ns: self.virtual_ns,
-            ..Task::default()
+            ..KnownTask::default()
         };
     }
 
@@ -149,7 +149,7 @@ impl Scherzo {
     fn account(&mut self, queued: &QueuedTask) -> i64 {
         let bound_ns = self.bound_ns();
         let task = &mut self.tasks[queued.slot.index()];
-        let weight = Weight::new(queued.weight);
+        let weight = TaskWeight::new(queued.weight);
         let run_ns = advance(queued.sum_exec_ns, task.sum_exec_ns);
         task.sum_exec_ns = queued.sum_exec_ns;
         let edge_ns = bound_ns / 2;
@@ -167,7 +167,7 @@ impl Scherzo {
     fn deadline_ns(&self, queued: &QueuedTask, class: Class, lag_ns: i64) -> u64 {
         let habit_ns = self.tasks[queued.slot.index()].tempo.mean_burst_ns().max(queued.burst_ns);
         let cap_ns = self.settings.base_slice_ns * MAX_BURST_SLICES;
-        let weight = Weight::new(queued.weight);
+        let weight = TaskWeight::new(queued.weight);
         let burst_ns = deadline::burst_term_ns(habit_ns.min(cap_ns), weight, self.bound_ns());
         let boost_ns = if class == Class::Interactive { self.settings.slice_boost_ns } else { 0 };
         deadline::deadline_ns(self.clock.now_ns(), lag_ns + burst_ns as i64 - boost_ns as i64, self.bound_ns())
@@ -240,7 +240,7 @@ impl Policy for Scherzo {
         let known = self.has(slot, pid);
         if known {
             self.withdraw(slot);
-            self.tasks[slot.index()] = Task::default();
+            self.tasks[slot.index()] = KnownTask::default();
         }
         known
     }
@@ -260,7 +260,7 @@ impl Policy for Scherzo {
         self.pool.len() + self.overflow.len()
     }
 
-    fn set_settings(&mut self, settings: Settings) {
+    fn set_settings(&mut self, settings: PolicySettings) {
         self.settings = settings.clamped();
     }
 

@@ -4,7 +4,7 @@ pub use scherzo_model::{LoadSettings, Mode};
 
 /// Every tunable. All may change at any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PolicySettings {
     /// The settings as people know them. What a policy needs in another unit, or within other bounds, is below.
     pub load: LoadSettings,
     /// Slice where no more than one task waits per CPU.
@@ -19,7 +19,7 @@ pub struct Settings {
     pub sample_interval_ns: u64,
 }
 
-impl From<LoadSettings> for Settings {
+impl From<LoadSettings> for PolicySettings {
     fn from(load: LoadSettings) -> Self {
         Self {
             base_slice_ns: u64::from(load.base_slice_us) * 1_000,
@@ -32,18 +32,18 @@ impl From<LoadSettings> for Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for PolicySettings {
     fn default() -> Self {
         LoadSettings::default().into()
     }
 }
 
-/// Bound of every time in [`Settings`]: with it no product in this crate can overflow.
+/// Bound of every time in [`PolicySettings`]: with it no product in this crate can overflow.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 /// Slices below this would be spent on switching.
 const MIN_SLICE_NS: u64 = 100_000;
 
-impl Settings {
+impl PolicySettings {
     /// The nearest settings the policy can work with. Ranges for people are the daemon's business.
     #[must_use]
     pub fn clamped(self) -> Self {
@@ -65,15 +65,16 @@ mod tests {
 
     #[test]
     fn defaults_need_no_clamping() {
-        assert_eq!(Settings::default().clamped(), Settings::default());
+        assert_eq!(PolicySettings::default().clamped(), PolicySettings::default());
     }
 
     #[test]
     fn nonsense_is_clamped() {
-        let zeroes = Settings { base_slice_ns: 0, min_slice_ns: 0, sample_interval_ns: 0, ..Settings::default() };
+        let zeroes =
+            PolicySettings { base_slice_ns: 0, min_slice_ns: 0, sample_interval_ns: 0, ..PolicySettings::default() };
         assert_eq!(zeroes.clamped().base_slice_ns, MIN_SLICE_NS);
         assert_eq!(zeroes.clamped().min_slice_ns, MIN_SLICE_NS);
-        let huge = Settings { base_slice_ns: u64::MAX, min_slice_ns: u64::MAX, ..Settings::default() };
+        let huge = PolicySettings { base_slice_ns: u64::MAX, min_slice_ns: u64::MAX, ..PolicySettings::default() };
         assert_eq!(huge.clamped().min_slice_ns, MAX_TIME_NS);
     }
 }

@@ -1,14 +1,14 @@
 //! How long a task may run.
 
 use crate::queued::Load;
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, PolicySettings};
 
 /// The base slice divided by the number of tasks that wait per CPU, rounded up; alike for every class.
 ///
 /// With up to one waiter per CPU everyone gets the base slice; then a round of the queue takes about one base slice,
 /// until the shortest slice is reached. In [`Mode::Fifo`] the slice is fixed.
 #[must_use]
-pub fn slice_ns(settings: &Settings, load: Load, nr_cpus: u32) -> u64 {
+pub fn slice_ns(settings: &PolicySettings, load: Load, nr_cpus: u32) -> u64 {
     if settings.load.mode == Mode::Fifo {
         return settings.base_slice_ns;
     }
@@ -22,7 +22,7 @@ mod tests {
     use crate::settings::LoadSettings;
 
     fn slice_us(nr_waiting: u32, nr_cpus: u32) -> u64 {
-        slice_ns(&Settings::default(), Load { nr_running: nr_cpus, nr_waiting }, nr_cpus) / 1_000
+        slice_ns(&PolicySettings::default(), Load { nr_running: nr_cpus, nr_waiting }, nr_cpus) / 1_000
     }
 
     #[test]
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn fifo_has_one_slice() {
-        let settings: Settings = LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into();
+        let settings: PolicySettings = LoadSettings { mode: Mode::Fifo, ..LoadSettings::default() }.into();
         assert_eq!(slice_ns(&settings, Load { nr_running: 4, nr_waiting: 500 }, 4), 5_000_000);
     }
 }

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cache::{Cache, hash};
 use crate::progress::say;
-use crate::roots::{Bind, Root};
+use crate::roots::{Bind, DebianRoot};
 
 /// A checkout that can be compiled inside the build root.
 #[derive(Debug)]
 pub struct Workspace<'a> {
     cache: &'a Cache,
-    build_root: &'a Root,
+    build_root: &'a DebianRoot,
     checkout: PathBuf,
     toolchain: PathBuf,
     cargo_home: PathBuf,
@@ -23,7 +23,7 @@ pub struct Workspace<'a> {
 
 impl<'a> Workspace<'a> {
     /// Finds the toolchain, and downloads what the lock file names: the root has no certificates of its own.
-    pub fn open(cache: &'a Cache, build_root: &'a Root, checkout: &Path) -> Result<Self> {
+    pub fn open(cache: &'a Cache, build_root: &'a DebianRoot, checkout: &Path) -> Result<Self> {
         let sysroot = host_output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(checkout))?;
         let cargo_home = cargo_home()?;
         let fetch = Command::new("cargo").args(["fetch", "--locked", "--quiet"]).current_dir(checkout).status()?;
@@ -46,7 +46,7 @@ impl<'a> Workspace<'a> {
 
     /// The root that it is compiled in.
     #[must_use]
-    pub fn build_root(&self) -> &Root {
+    pub fn build_root(&self) -> &DebianRoot {
         self.build_root
     }
 

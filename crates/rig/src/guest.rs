@@ -16,11 +16,11 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::harness::Keep;
-use crate::kernels::Kernel;
+use crate::kernels::GuestKernel;
 use crate::monitor::{self, Monitor};
 use crate::protocol::Frame;
-use crate::qemu::{self, Accel, BootFiles, Machine, Time};
-use crate::roots::{Root, tail};
+use crate::qemu::{self, Accel, BootFiles, GuestMachine, GuestTime};
+use crate::roots::{DebianRoot, tail};
 use crate::shell::{CommandOutput, Shell};
 
 /// Lines of the console that accompany an error.
@@ -65,7 +65,13 @@ pub struct Guest {
 
 impl Guest {
     /// Boots and waits until systemd says that start-up is over.
-    pub fn boot(build_root: &Root, accel: Accel, kernel: &Kernel, machine: &Machine, boot: &BootFiles) -> Result<Self> {
+    pub fn boot(
+        build_root: &DebianRoot,
+        accel: Accel,
+        kernel: &GuestKernel,
+        machine: &GuestMachine,
+        boot: &BootFiles,
+    ) -> Result<Self> {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
@@ -274,11 +280,11 @@ impl Job {
 }
 
 /// Emulation is slower than hardware, all CPUs on one thread slower still, and other work may share the host.
-fn patience(accel: Accel, machine: &Machine) -> u32 {
+fn patience(accel: Accel, machine: &GuestMachine) -> u32 {
     match (machine.time, accel) {
-        (Time::Real | Time::Steady | Time::Slow, Accel::Kvm) => 2,
-        (Time::Real, Accel::Tcg) => 6,
-        (Time::Steady | Time::Virtual | Time::Slow, _) => 10 + 3 * machine.nr_cpus,
+        (GuestTime::Real | GuestTime::Steady | GuestTime::Slow, Accel::Kvm) => 2,
+        (GuestTime::Real, Accel::Tcg) => 6,
+        (GuestTime::Steady | GuestTime::Virtual | GuestTime::Slow, _) => 10 + 3 * machine.nr_cpus,
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::guest::Guest;
 use crate::kernels::Role;
 use crate::progress::say;
-use crate::qemu::Machine;
+use crate::qemu::GuestMachine;
 use crate::report::{Report, Subject, is_skipped};
 
 /// One thing that must hold inside a guest.
@@ -30,7 +30,7 @@ pub struct Group<G = Guest> {
     /// The kernel.
     pub kernel: Role,
     /// The machine.
-    pub machine: Machine,
+    pub machine: GuestMachine,
     /// What runs there.
     pub cases: Vec<Case<G>>,
 }
@@ -66,10 +66,10 @@ pub trait Keep {
 }
 
 /// Makes a guest for a group.
-pub type Boot<'a, G> = dyn Fn(&Group<G>) -> Result<G> + Sync + 'a;
+pub type BootGuest<'a, G> = dyn Fn(&Group<G>) -> Result<G> + Sync + 'a;
 
 /// Runs all groups, `nr_parallel` guests at a time.
-pub fn run<G: Keep>(groups: &[Group<G>], nr_parallel: usize, report: &Report, boot: &Boot<'_, G>) {
+pub fn run<G: Keep>(groups: &[Group<G>], nr_parallel: usize, report: &Report, boot: &BootGuest<'_, G>) {
     for group in groups {
         for case in &group.cases {
             report.plan(group.full_name(case));
@@ -89,7 +89,7 @@ pub fn run<G: Keep>(groups: &[Group<G>], nr_parallel: usize, report: &Report, bo
 
 /// Runs a group's cases in one guest. A failed case leaves the guest in an unknown state, so the next one gets a fresh
 /// guest.
-fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &Boot<'_, G>) {
+fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>) {
     let mut guest = None;
     for case in &group.cases {
         let name = group.full_name(case);
@@ -107,7 +107,7 @@ fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &Boot<'_, G>) {
 
 /// Emulated kernels sometimes hang before their first process, which is no fault of what is tested: such a guest is made
 /// once more, and the report says so.
-fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &Boot<'_, G>) -> Result<G> {
+fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>) -> Result<G> {
     boot(group).or_else(|error| {
         report.retried(&group.name, &format!("it was booted a second time, since {error:#}"));
         boot(group)
@@ -144,7 +144,7 @@ mod tests {
 
     fn group(cases: &[FakeCase]) -> Group<Fake> {
         let cases = cases.iter().map(|(name, run)| Case { name, run: *run }).collect();
-        Group { name: "group".into(), kernel: Role::Lts, machine: Machine::default(), cases }
+        Group { name: "group".into(), kernel: Role::Lts, machine: GuestMachine::default(), cases }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cache::Cache;
-use crate::kernels::{self, Kernel};
+use crate::kernels::{self, GuestKernel};
 use crate::progress::step;
-use crate::roots::{self, Bind, Root, System};
+use crate::roots::{self, Bind, DebianRoot, System};
 
 /// Sparse: what is not written takes no space.
 const DISK_SIZE: &str = "4G";
@@ -75,7 +75,7 @@ exec switch_root /root /sbin/init
 "#;
 
 /// The guest's root disk, used with `snapshot=on`.
-pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root, system: System) -> Result<PathBuf> {
+pub fn root_disk(cache: &Cache, build_root: &DebianRoot, guest_root: &DebianRoot, system: System) -> Result<PathBuf> {
     let kind = format!("{}guest-disk", system.prefix());
     cache.artefact(&kind, &format!("{}{DISK_SIZE}", roots::guest_recipe(system)), |path| {
         step("making the guest's disk", || make_disk(build_root, guest_root.dir(), path, DISK_SIZE))
@@ -85,7 +85,12 @@ pub fn root_disk(cache: &Cache, build_root: &Root, guest_root: &Root, system: Sy
 /// An initramfs for one kernel.
 ///
 /// It holds what that kernel needs from whichever guest it is made from, which is the same in all of them.
-pub fn initramfs(cache: &Cache, build_root: &Root, guest_root: &Root, kernel: &Kernel) -> Result<PathBuf> {
+pub fn initramfs(
+    cache: &Cache,
+    build_root: &DebianRoot,
+    guest_root: &DebianRoot,
+    kernel: &GuestKernel,
+) -> Result<PathBuf> {
     let kind = format!("initramfs-{}", kernel.release);
     cache.artefact(&kind, &format!("{}{INIT}{MAKE_INITRAMFS}", kernels::recipe()), |path| {
         let staging = tempfile::tempdir()?;
@@ -116,7 +121,7 @@ cd $tree && find . | cpio --quiet -o -H newc >/mnt/out/initramfs
 "#;
 
 /// Somebody else's scheduler, as a BPF object for `bpftool`.
-pub fn foreign_scheduler(cache: &Cache, build_root: &Root) -> Result<PathBuf> {
+pub fn foreign_scheduler(cache: &Cache, build_root: &DebianRoot) -> Result<PathBuf> {
     let source = include_str!("../guest/foreign.bpf.c");
     cache.artefact("foreign-scheduler", source, |path| {
         let dir = tempfile::tempdir()?;
@@ -137,7 +142,7 @@ pub struct RigFiles {
 }
 
 /// A disk with everything that is put over the guest's root at boot: the rig's own files, and a tree laid out as installed.
-pub fn payload_disk(build_root: &Root, files: &RigFiles, tree: &Path, path: &Path) -> Result<()> {
+pub fn payload_disk(build_root: &DebianRoot, files: &RigFiles, tree: &Path, path: &Path) -> Result<()> {
     let staging = tempfile::tempdir()?;
     let dir = staging.path();
     let place = |path: &str| dir.join(path.trim_start_matches('/'));
@@ -175,7 +180,7 @@ pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// An ext4 image of a directory. The directory keeps its owners, which is why this runs inside the build root.
-fn make_disk(build_root: &Root, dir: &Path, path: &Path, size: &str) -> Result<()> {
+fn make_disk(build_root: &DebianRoot, dir: &Path, path: &Path, size: &str) -> Result<()> {
     let parent = path.parent().context("no parent")?;
     let name = path.file_name().context("no name")?.display();
     let binds = [Bind::new(dir, "/mnt/tree"), Bind::new(parent, "/mnt/out")];

@@ -7,7 +7,7 @@ use std::{fmt, fs};
 use anyhow::{Context, Result};
 
 use crate::progress::say;
-use crate::roots::{Bind, Root};
+use crate::roots::{Bind, DebianRoot};
 
 /// What a kernel is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +50,17 @@ const ROLES: &str = "boot/scherzo-kernels";
 
 /// A kernel in the guest root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kernel {
+pub struct GuestKernel {
     /// What it is there for.
     pub role: Role,
     /// As `uname -r` says it.
     pub release: String,
 }
 
-impl Kernel {
+impl GuestKernel {
     /// The image that QEMU boots, as the host sees it.
     #[must_use]
-    pub fn image(&self, guest_root: &Root) -> PathBuf {
+    pub fn image(&self, guest_root: &DebianRoot) -> PathBuf {
         guest_root.dir().join("boot").join(format!("vmlinuz-{}", self.release))
     }
 }
@@ -96,7 +96,7 @@ pub fn recipe() -> String {
 
 /// Asks the archive, and unpacks for each role the most wanted kernel whose type information serves it: image, modules and
 /// configuration. No version and no build tag says whether that is sound, so every candidate is looked at.
-pub fn install(root: &Root, build_root: &Root) -> Result<()> {
+pub fn install(root: &DebianRoot, build_root: &DebianRoot) -> Result<()> {
     let sources = FURTHER_SUITES.iter().fold(String::from("set --"), |all, suite| all + " " + suite);
     let offered = root.output(&[], &format!("{sources}\n{ASK}")).context("cannot ask the archive for kernels")?;
     let offered: Vec<_> = offered.lines().collect();
@@ -120,7 +120,7 @@ pub fn install(root: &Root, build_root: &Root) -> Result<()> {
 }
 
 /// The kernels that [`install`] put there; says loudly what is missing.
-pub fn installed(root: &Root) -> Result<Vec<Kernel>> {
+pub fn installed(root: &DebianRoot) -> Result<Vec<GuestKernel>> {
     let path = root.dir().join(ROLES);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let kernels = read(&text);
@@ -132,25 +132,25 @@ pub fn installed(root: &Root) -> Result<Vec<Kernel>> {
     Ok(kernels)
 }
 
-fn written(kernels: &[Kernel]) -> String {
-    kernels.iter().fold(String::new(), |all, Kernel { role, release }| format!("{all}{release} {role}\n"))
+fn written(kernels: &[GuestKernel]) -> String {
+    kernels.iter().fold(String::new(), |all, GuestKernel { role, release }| format!("{all}{release} {role}\n"))
 }
 
-fn read(text: &str) -> Vec<Kernel> {
+fn read(text: &str) -> Vec<GuestKernel> {
     let kernel = |line: &str| {
         let (release, name) = line.split_once(' ')?;
         let (role, _) = PREFERENCES.iter().find(|(role, _)| role.to_string() == name)?;
-        Some(Kernel { role: *role, release: release.to_owned() })
+        Some(GuestKernel { role: *role, release: release.to_owned() })
     };
     text.lines().filter_map(kernel).collect()
 }
 
-fn choose(packages: &[&str], look: &mut impl FnMut(&str) -> Result<TypeInformation>) -> Result<Vec<Kernel>> {
+fn choose(packages: &[&str], look: &mut impl FnMut(&str) -> Result<TypeInformation>) -> Result<Vec<GuestKernel>> {
     let mut chosen = Vec::new();
     for (role, wishes) in PREFERENCES {
         for release in candidates(wishes, packages) {
             if role.is_served_by(look(release)?) {
-                chosen.push(Kernel { role: *role, release: release.to_owned() });
+                chosen.push(GuestKernel { role: *role, release: release.to_owned() });
                 break;
             }
         }
@@ -190,7 +190,7 @@ impl TypeInformation {
 }
 
 /// Reads the type information out of a kernel's image, as the doctor reads that of the running one.
-fn type_information(root: &Root, build_root: &Root, release: &str) -> Result<TypeInformation> {
+fn type_information(root: &DebianRoot, build_root: &DebianRoot, release: &str) -> Result<TypeInformation> {
     let tree = tempfile::tempdir()?;
     let binds = [Bind::new(root.dir().join("boot"), "/mnt/boot"), Bind::new(tree.path(), "/mnt/out")];
     let extract = format!("release={release}\n{EXTRACT_BTF}");
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn roles_are_read_as_they_were_written() {
         let kernels = [
-            Kernel { role: Role::WithoutSchedExt, release: "6.12.57+deb13-cloud-amd64".into() },
-            Kernel { role: Role::Newest, release: "7.3.4+deb13-cloud-amd64".into() },
+            GuestKernel { role: Role::WithoutSchedExt, release: "6.12.57+deb13-cloud-amd64".into() },
+            GuestKernel { role: Role::Newest, release: "7.3.4+deb13-cloud-amd64".into() },
         ];
         assert_eq!(read(&written(&kernels)), kernels);
     }

@@ -14,7 +14,7 @@ use crate::agent::PORT_NAME;
 use crate::cache::Cache;
 use crate::image::{PROBE_ARGUMENT, PROBE_MARKER};
 use crate::progress::{say, step};
-use crate::roots::{Bind, Root};
+use crate::roots::{Bind, DebianRoot};
 
 /// How guest instructions are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub enum Accel {
 
 /// The clock of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Time {
+pub enum GuestTime {
     /// The host's: as fast as it goes.
     #[default]
     Real,
-    /// The host's on KVM, else [`Time::Virtual`]. In software emulation the host's clock has two faults: with a thread
+    /// The host's on KVM, else [`GuestTime::Virtual`]. In software emulation the host's clock has two faults: with a thread
     /// per virtual CPU, code that loading a scheduler patches in the running kernel may reach one of them too late, and
     /// with one thread for all, each has its turn for 100 ms.
     Steady,
@@ -42,7 +42,7 @@ pub enum Time {
     Slow,
 }
 
-impl Time {
+impl GuestTime {
     const NAMES: &[(Self, &str)] =
         &[(Self::Real, "real"), (Self::Steady, "steady"), (Self::Virtual, "virtual"), (Self::Slow, "slow")];
 
@@ -53,7 +53,7 @@ impl Time {
     }
 }
 
-impl FromStr for Time {
+impl FromStr for GuestTime {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -64,13 +64,13 @@ impl FromStr for Time {
 
 /// What the machine looks like.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub struct GuestMachine {
     /// Virtual CPUs.
     pub nr_cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
     /// Which clock.
-    pub time: Time,
+    pub time: GuestTime,
     /// Further `-smp` properties, such as `sockets=2`.
     pub topology: String,
     /// NUMA nodes, which the CPUs and the memory are divided among in order.
@@ -81,12 +81,12 @@ pub struct Machine {
     pub reboots: bool,
 }
 
-impl Default for Machine {
+impl Default for GuestMachine {
     fn default() -> Self {
         Self {
             nr_cpus: 2,
             memory_mib: 2048,
-            time: Time::Real,
+            time: GuestTime::Real,
             topology: String::new(),
             nr_nodes: 1,
             cmdline: String::new(),
@@ -95,7 +95,7 @@ impl Default for Machine {
     }
 }
 
-impl Machine {
+impl GuestMachine {
     /// The options of `cargo xtask guest` that make the same machine.
     #[must_use]
     pub fn options(&self) -> String {
@@ -148,7 +148,13 @@ const PROBE_LIMIT: Duration = Duration::from_secs(8);
 /// Starts QEMU inside the build root. It ends with the calling thread at the latest.
 ///
 /// `run_dir` receives the console log and the agent's socket. What the guest writes to its disks goes to [`overlay_dir`].
-pub fn start(build_root: &Root, accel: Accel, machine: &Machine, boot: &BootFiles, run_dir: &Path) -> Result<Child> {
+pub fn start(
+    build_root: &DebianRoot,
+    accel: Accel,
+    machine: &GuestMachine,
+    boot: &BootFiles,
+    run_dir: &Path,
+) -> Result<Child> {
     let mut binds = vec![Bind::new(run_dir, RUN_DIR), Bind::new(overlay_dir(run_dir), OVERLAY_DIR)];
     let mut inside = |host: &Path, name: &str| -> Result<PathBuf> {
         let dir = PathBuf::from("/mnt").join(name);
@@ -202,14 +208,14 @@ fn spawn(qemu: &mut Command) -> Result<Child> {
     qemu.spawn().context("cannot start QEMU")
 }
 
-fn smp(machine: &Machine) -> String {
+fn smp(machine: &GuestMachine) -> String {
     let comma = if machine.topology.is_empty() { "" } else { "," };
     format!("{}{comma}{}", machine.nr_cpus, machine.topology)
 }
 
 /// Each node has its share of the memory and the next CPUs.
-fn nodes(machine: &Machine) -> Vec<String> {
-    let Machine { nr_cpus, memory_mib, nr_nodes, .. } = *machine;
+fn nodes(machine: &GuestMachine) -> Vec<String> {
+    let GuestMachine { nr_cpus, memory_mib, nr_nodes, .. } = *machine;
     if nr_nodes < 2 {
         return Vec::new();
     }
@@ -227,17 +233,17 @@ const fn counting(icount: &'static str) -> [&'static str; 8] {
     ["-accel", "tcg,thread=single", "-cpu", "max", "-icount", icount, "-rtc", "base=2026-01-01,clock=vm"]
 }
 
-fn accel_arguments(accel: Accel, time: Time) -> &'static [&'static str] {
+fn accel_arguments(accel: Accel, time: GuestTime) -> &'static [&'static str] {
     match (time, accel) {
-        (Time::Virtual, _) | (Time::Steady, Accel::Tcg) => const { &counting("shift=1,sleep=off") },
-        (Time::Slow, Accel::Tcg) => const { &counting("shift=3,sleep=off") },
+        (GuestTime::Virtual, _) | (GuestTime::Steady, Accel::Tcg) => const { &counting("shift=1,sleep=off") },
+        (GuestTime::Slow, Accel::Tcg) => const { &counting("shift=3,sleep=off") },
         (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
-        (Time::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+        (GuestTime::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
     }
 }
 
 /// KVM if a tiny guest really boots on it, else software emulation. Decided once per boot of the host.
-pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &BootFiles) -> Result<Accel> {
+pub fn choose_accel(cache: &Cache, build_root: &DebianRoot, boot: &BootFiles) -> Result<Accel> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let note = cache.path("accel");
     let _lock = cache.lock("accel")?;
@@ -250,7 +256,7 @@ pub fn choose_accel(cache: &Cache, build_root: &Root, boot: &BootFiles) -> Resul
     Ok(accel)
 }
 
-fn probe(build_root: &Root, boot: &BootFiles) -> Result<Accel> {
+fn probe(build_root: &DebianRoot, boot: &BootFiles) -> Result<Accel> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         say(&format!("guests run in software emulation, which is slower: cannot open /dev/kvm: {error}"));
         return Ok(Accel::Tcg);
@@ -262,10 +268,11 @@ fn probe(build_root: &Root, boot: &BootFiles) -> Result<Accel> {
     Ok(Accel::Tcg)
 }
 
-fn boots_on_kvm(build_root: &Root, boot: &BootFiles) -> Result<bool> {
+fn boots_on_kvm(build_root: &DebianRoot, boot: &BootFiles) -> Result<bool> {
     let run_dir = tempfile::tempdir()?;
     let tiny = BootFiles { disk: None, payload: None, ..boot.clone() };
-    let machine = Machine { nr_cpus: 1, memory_mib: 512, cmdline: PROBE_ARGUMENT.into(), ..Machine::default() };
+    let machine =
+        GuestMachine { nr_cpus: 1, memory_mib: 512, cmdline: PROBE_ARGUMENT.into(), ..GuestMachine::default() };
     let mut qemu = start(build_root, Accel::Kvm, &machine, &tiny, run_dir.path())?;
     let deadline = Instant::now() + PROBE_LIMIT;
     let log = run_dir.path().join(CONSOLE_LOG);
@@ -284,22 +291,27 @@ mod tests {
 
     #[test]
     fn virtual_time_never_uses_kvm_and_steady_time_does() {
-        assert!(accel_arguments(Accel::Kvm, Time::Virtual).contains(&"tcg,thread=single"));
-        assert!(accel_arguments(Accel::Kvm, Time::Steady).contains(&"kvm"));
-        assert!(accel_arguments(Accel::Tcg, Time::Steady).contains(&"-icount"));
+        assert!(accel_arguments(Accel::Kvm, GuestTime::Virtual).contains(&"tcg,thread=single"));
+        assert!(accel_arguments(Accel::Kvm, GuestTime::Steady).contains(&"kvm"));
+        assert!(accel_arguments(Accel::Tcg, GuestTime::Steady).contains(&"-icount"));
     }
 
     #[test]
     fn a_machine_is_described_as_the_command_line_has_it() {
-        let machine = Machine { time: Time::Steady, nr_nodes: 2, topology: "sockets=2".into(), ..Machine::default() };
+        let machine = GuestMachine {
+            time: GuestTime::Steady,
+            nr_nodes: 2,
+            topology: "sockets=2".into(),
+            ..GuestMachine::default()
+        };
         assert_eq!(machine.options(), "--cpus 2 --memory 2048 --time steady --topology sockets=2 --nodes 2");
-        assert!(Time::NAMES.iter().all(|(time, name)| name.parse::<Time>().unwrap() == *time));
+        assert!(GuestTime::NAMES.iter().all(|(time, name)| name.parse::<GuestTime>().unwrap() == *time));
     }
 
     #[test]
     fn topology_is_added_to_the_number_of_cpus() {
-        let machine = Machine { nr_cpus: 4, topology: "sockets=2,cores=2".into(), ..Machine::default() };
+        let machine = GuestMachine { nr_cpus: 4, topology: "sockets=2,cores=2".into(), ..GuestMachine::default() };
         assert_eq!(smp(&machine), "4,sockets=2,cores=2");
-        assert_eq!(smp(&Machine::default()), "2");
+        assert_eq!(smp(&GuestMachine::default()), "2");
     }
 }

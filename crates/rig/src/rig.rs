@@ -10,10 +10,10 @@ use crate::build::Workspace;
 use crate::cache::Cache;
 use crate::guest::Guest;
 use crate::image::{self, RigFiles};
-use crate::kernels::{self, Kernel, Role};
+use crate::kernels::{self, GuestKernel, Role};
 use crate::progress::{say, step};
-use crate::qemu::{self, Accel, BootFiles, Machine};
-use crate::roots::{self, Root, System};
+use crate::qemu::{self, Accel, BootFiles, GuestMachine};
+use crate::roots::{self, DebianRoot, System};
 
 const AGENT: &str = "scherzo-guest-agent";
 
@@ -21,9 +21,9 @@ const AGENT: &str = "scherzo-guest-agent";
 #[derive(Debug)]
 pub struct Rig {
     cache: Cache,
-    build_root: Root,
-    guest_root: Root,
-    kernels: Vec<Kernel>,
+    build_root: DebianRoot,
+    guest_root: DebianRoot,
+    kernels: Vec<GuestKernel>,
     disk: PathBuf,
     checkout: PathBuf,
     scratch: TempDir,
@@ -65,24 +65,24 @@ impl Rig {
 
     /// The root in which the checkout is compiled.
     #[must_use]
-    pub fn build_root(&self) -> &Root {
+    pub fn build_root(&self) -> &DebianRoot {
         &self.build_root
     }
 
     /// All kernels that the guest has.
     #[must_use]
-    pub fn kernels(&self) -> &[Kernel] {
+    pub fn kernels(&self) -> &[GuestKernel] {
         &self.kernels
     }
 
     /// The kernel for a role.
-    pub fn kernel(&self, role: Role) -> Result<&Kernel> {
+    pub fn kernel(&self, role: Role) -> Result<&GuestKernel> {
         let found = self.kernels.iter().find(|kernel| kernel.role == role);
         found.with_context(|| format!("the archive offers no kernel for the role \"{role}\""))
     }
 
     /// The kernel whose release starts so.
-    pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&Kernel> {
+    pub fn kernel_by_prefix(&self, prefix: &str) -> Result<&GuestKernel> {
         let found = self.kernels.iter().find(|kernel| kernel.release.starts_with(prefix));
         let all = || self.kernels.iter().map(|kernel| kernel.release.as_str()).collect::<Vec<_>>().join(", ");
         found.with_context(|| format!("no kernel {prefix}; there are {}", all()))
@@ -100,7 +100,7 @@ impl Rig {
     }
 
     /// Boots a kernel with a payload disk, once.
-    pub fn boot(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
+    pub fn boot(&self, kernel: &GuestKernel, machine: &GuestMachine, payload: &Path) -> Result<Guest> {
         let accel = self.accel(kernel)?;
         let boot = BootFiles { payload: Some(payload.to_owned()), ..self.bare_boot(kernel)? };
         let what = format!("booting {} with {} CPUs", kernel.release, machine.nr_cpus);
@@ -108,7 +108,7 @@ impl Rig {
     }
 
     /// The same, with a second attempt: emulated kernels sometimes hang before their first process.
-    pub fn boot_patiently(&self, kernel: &Kernel, machine: &Machine, payload: &Path) -> Result<Guest> {
+    pub fn boot_patiently(&self, kernel: &GuestKernel, machine: &GuestMachine, payload: &Path) -> Result<Guest> {
         self.boot(kernel, machine, payload).or_else(|error| {
             say(&format!("trying once more, since {error:#}"));
             self.boot(kernel, machine, payload)
@@ -116,11 +116,11 @@ impl Rig {
     }
 
     /// How guests run on this machine; found out by booting a tiny one if it is not known yet.
-    pub fn accel(&self, kernel: &Kernel) -> Result<Accel> {
+    pub fn accel(&self, kernel: &GuestKernel) -> Result<Accel> {
         qemu::choose_accel(&self.cache, &self.build_root, &self.bare_boot(kernel)?)
     }
 
-    fn bare_boot(&self, kernel: &Kernel) -> Result<BootFiles> {
+    fn bare_boot(&self, kernel: &GuestKernel) -> Result<BootFiles> {
         Ok(BootFiles {
             kernel: kernel.image(&self.guest_root),
             initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
@@ -132,7 +132,7 @@ impl Rig {
 
 /// A line for each kernel that is there.
 pub fn announce(rig: &Rig) {
-    for Kernel { role, release } in rig.kernels() {
+    for GuestKernel { role, release } in rig.kernels() {
         say(&format!("kernel for \"{role}\": {release}"));
     }
 }

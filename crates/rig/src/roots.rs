@@ -217,7 +217,7 @@ impl System {
 
 /// A Debian root in the cache.
 #[derive(Debug, Clone)]
-pub struct Root {
+pub struct DebianRoot {
     dir: PathBuf,
 }
 
@@ -238,12 +238,12 @@ impl Bind {
 }
 
 /// The root that builds and emulates.
-pub fn build_root(cache: &Cache) -> Result<Root> {
+pub fn build_root(cache: &Cache) -> Result<DebianRoot> {
     let dir = cache.artefact("build-root", &build_recipe(), |dir| {
         let root = debian(dir, "build root", STABLE, BUILD_PACKAGES)?;
         root.shell(&[], BUILD_SETUP)
     })?;
-    Ok(Root { dir })
+    Ok(DebianRoot { dir })
 }
 
 /// What [`build_root`] is made from, for artefacts that are compiled in it.
@@ -253,7 +253,7 @@ pub fn build_recipe() -> String {
 }
 
 /// The root that a guest boots, with the kernels.
-pub fn guest_root(cache: &Cache, system: System) -> Result<Root> {
+pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
     let kind = format!("{}guest-root", system.prefix());
     let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
         let root = debian(dir, &kind, STABLE, &system.packages())?;
@@ -261,32 +261,32 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<Root> {
         let build_root = build_root(cache)?;
         step("adding kernels to the guest root", || kernels::install(&root, &build_root))
     })?;
-    Ok(Root { dir })
+    Ok(DebianRoot { dir })
 }
 
 /// The root that makes packages.
-pub fn package_root(cache: &Cache) -> Result<Root> {
+pub fn package_root(cache: &Cache) -> Result<DebianRoot> {
     let dir = cache.artefact("package-root", &format!("{PACKAGE_PACKAGES:?}{PACKAGE_SETUP}"), |dir| {
         let root = debian(dir, "package root", STABLE, PACKAGE_PACKAGES)?;
         step("adding a newer compiler to the package root", || root.shell(&[], PACKAGE_SETUP))
     })?;
-    Ok(Root { dir })
+    Ok(DebianRoot { dir })
 }
 
 /// The root with the desktops that people have today.
-pub fn desktop_root(cache: &Cache) -> Result<Root> {
+pub fn desktop_root(cache: &Cache) -> Result<DebianRoot> {
     desktop(cache, "desktop-root", "desktop root", STABLE, DESKTOP_PACKAGES)
 }
 
 /// The root with the newest GNOME Shell.
-pub fn next_desktop_root(cache: &Cache) -> Result<Root> {
+pub fn next_desktop_root(cache: &Cache) -> Result<DebianRoot> {
     desktop(cache, "next-desktop-root", "root of the next desktop", UNSTABLE, NEXT_DESKTOP_PACKAGES)
 }
 
-fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]) -> Result<Root> {
+fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]) -> Result<DebianRoot> {
     let recipe = format!("{suite}{packages:?}{DESKTOP_SETUP}");
     let dir = cache.artefact(kind, &recipe, |dir| debian(dir, name, suite, packages)?.shell(&[], DESKTOP_SETUP))?;
-    Ok(Root { dir })
+    Ok(DebianRoot { dir })
 }
 
 /// What [`guest_root`] is made from, for artefacts that depend on it.
@@ -295,15 +295,15 @@ pub fn guest_recipe(system: System) -> String {
     format!("{:?}{GUEST_SETUP}{}", system.packages(), kernels::recipe())
 }
 
-fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<Root> {
+fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<DebianRoot> {
     require_mmdebstrap()?;
     let what = format!("making the {name} (Debian {suite}, {} packages and what they need)", packages.len());
     step(&what, || bootstrap(dir, suite, packages))?;
-    Ok(Root { dir: dir.to_owned() })
+    Ok(DebianRoot { dir: dir.to_owned() })
 }
 
 /// Unpacks a tar stream of mmdebstrap's rather than letting it write the directory: for ordinary users the stream comes
-/// from mmdebstrap's own user namespace, and must land in the one that [`Root::command`] uses.
+/// from mmdebstrap's own user namespace, and must land in the one that [`DebianRoot::command`] uses.
 fn bootstrap(dir: &Path, suite: &str, packages: &[&str]) -> Result<()> {
     fs::create_dir_all(dir)?;
     let mut make = Command::new("mmdebstrap");
@@ -326,7 +326,7 @@ fn bootstrap(dir: &Path, suite: &str, packages: &[&str]) -> Result<()> {
     unpacked
 }
 
-impl Root {
+impl DebianRoot {
     /// The root's directory on the host.
     #[must_use]
     pub fn dir(&self) -> &Path {

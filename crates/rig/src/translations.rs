@@ -14,7 +14,7 @@ use scherzo_install::languages::DESKTOP_KEYS;
 
 use crate::build::Workspace;
 use crate::cache::Cache;
-use crate::roots::{Bind, Root, run};
+use crate::roots::{Bind, DebianRoot, run};
 
 const XTR_VERSION: &str = "0.1.11";
 
@@ -71,7 +71,7 @@ const GATHER: &str = r#"
 "#;
 
 /// Gathers the template and merges it into every language. New messages are left to translators.
-pub fn update(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
+pub fn update(cache: &Cache, build_root: &DebianRoot, checkout: &Path) -> Result<()> {
     let gathered = Gathered::from(cache, build_root, checkout)?;
     fs::write(checkout.join(TEMPLATE), &gathered.template)?;
     fs::write(checkout.join(FILE_LIST), &gathered.files)?;
@@ -87,7 +87,7 @@ pub fn update(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
 
 /// Fails if the template is not what the sources say, or a translation is wrong: placeholders, plurals, and the marks
 /// of keys (`_`). What is not translated yet is printed by [`print_missing`]; it is shown in English.
-pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
+pub fn check(cache: &Cache, build_root: &DebianRoot, checkout: &Path) -> Result<()> {
     let gathered = Gathered::from(cache, build_root, checkout)?;
     for (file, expected) in [(TEMPLATE, &gathered.template), (FILE_LIST, &gathered.files)] {
         let committed = fs::read_to_string(checkout.join(file)).with_context(|| format!("cannot read {file}"))?;
@@ -104,7 +104,7 @@ pub fn check(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<()> {
 }
 
 /// Prints how many messages each language lacks.
-pub fn print_missing(build_root: &Root, checkout: &Path) -> Result<()> {
+pub fn print_missing(build_root: &DebianRoot, checkout: &Path) -> Result<()> {
     for (language, nr_missing) in missing(build_root, checkout)? {
         println!(
             "{language}: {}",
@@ -115,7 +115,7 @@ pub fn print_missing(build_root: &Root, checkout: &Path) -> Result<()> {
 }
 
 /// Fails if a language lacks a message.
-pub fn check_complete(build_root: &Root, checkout: &Path) -> Result<()> {
+pub fn check_complete(build_root: &DebianRoot, checkout: &Path) -> Result<()> {
     let mut missing = missing(build_root, checkout)?;
     missing.retain(|(_, nr_missing)| *nr_missing > 0);
     let lacking: Vec<_> = missing.iter().map(|(language, nr_missing)| format!("{language} ({nr_missing})")).collect();
@@ -128,7 +128,7 @@ pub fn check_complete(build_root: &Root, checkout: &Path) -> Result<()> {
 }
 
 /// Each language with the number of messages that it lacks: those that are not there, and those that wait for review.
-fn missing(build_root: &Root, checkout: &Path) -> Result<Vec<(String, usize)>> {
+fn missing(build_root: &DebianRoot, checkout: &Path) -> Result<Vec<(String, usize)>> {
     let count = |language: String| {
         let merge =
             format!("msgmerge --quiet --no-fuzzy-matching --output-file=/tmp/merged.po {language}.po scherzo.pot");
@@ -176,7 +176,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn from(cache: &Cache, build_root: &Root, checkout: &Path) -> Result<Self> {
+    fn from(cache: &Cache, build_root: &DebianRoot, checkout: &Path) -> Result<Self> {
         let files = files(checkout)?;
         let work = tempfile::tempdir()?;
         let list = files.join("\n") + "\n";

@@ -19,7 +19,7 @@ const ADMINISTRATORS: &str = "/etc/scherzo";
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// What is asked for, by desktop id (without `.desktop`) or path of the executable.
-pub type Rules = BTreeMap<String, RequestedMode>;
+pub type ApplicationRules = BTreeMap<String, RequestedMode>;
 
 /// Why a rule could not be changed: a sentence for the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Places {
 
     /// All rules, and a sentence for each mistake.
     #[must_use]
-    pub fn read(&self) -> (Rules, Vec<String>) {
-        let (mut rules, mut problems) = (Rules::new(), Vec::new());
+    pub fn read(&self) -> (ApplicationRules, Vec<String>) {
+        let (mut rules, mut problems) = (ApplicationRules::new(), Vec::new());
         for directory in self.directories() {
             let file = directory.join(FILE);
             match parse(&file) {
@@ -142,9 +142,9 @@ fn edit(file: &Path, text: &str) -> Result<DocumentMut, String> {
 }
 
 /// The rules of one file. An invalid rule is skipped and reported in one sentence.
-fn parse(file: &Path) -> Result<(Rules, Vec<String>), String> {
+fn parse(file: &Path) -> Result<(ApplicationRules, Vec<String>), String> {
     let document = edit(file, &read(file)?)?;
-    let (mut rules, mut problems) = (Rules::new(), Vec::new());
+    let (mut rules, mut problems) = (ApplicationRules::new(), Vec::new());
     for (application, value) in document.iter() {
         let mode = value.as_str().and_then(|name| name.parse().ok());
         match (key_of(application), mode) {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn ones_own_rules_count_more_and_can_take_rules_back() {
         let (_directory, places) = places();
-        assert_eq!(places.read(), (Rules::new(), Vec::new()));
+        assert_eq!(places.read(), (ApplicationRules::new(), Vec::new()));
         write(&places.administrators, "a = \"fifo\"\nb = \"fifo\"\n\"org.x.C.desktop\" = \"low-power\"\n");
         write(&places.own, "a = \"interactive\"\nb = \"auto\"\n\"/usr/bin/make\" = \"fifo\"\n");
         let (rules, problems) = places.read();
@@ -224,7 +224,7 @@ mod tests {
         write(&places.own, "a = \"interactive\"\nb = \"fifo\"\n");
         places.remove("a").unwrap();
         places.remove("b").unwrap();
-        assert_eq!(places.read(), (Rules::new(), Vec::new()));
+        assert_eq!(places.read(), (ApplicationRules::new(), Vec::new()));
         assert_eq!(std::fs::read_to_string(places.own.join(FILE)).unwrap(), "a = \"auto\"\n");
     }
 

@@ -18,7 +18,7 @@ use scherzo_rig::cache::Cache;
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
 use scherzo_rig::report::{Report, Subject};
-use scherzo_rig::roots::{self, Bind, Root, tail};
+use scherzo_rig::roots::{self, Bind, DebianRoot, tail};
 
 /// Where the scripts lie in the checkout.
 pub const SCRIPTS: &str = "crates/scenarios/desktop";
@@ -56,7 +56,7 @@ pub enum Desktop {
 
 /// One thing that must hold on a desktop.
 #[derive(Debug, Clone, Copy)]
-pub struct Scenario {
+pub struct DesktopScenario {
     /// Names it in the output.
     pub name: &'static str,
     /// Where it runs.
@@ -66,42 +66,50 @@ pub struct Scenario {
 }
 
 /// What `cargo xtask test desktop` runs.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "installed files/validators", desktop: Desktop::Today, script: &["validate.py"] },
-    Scenario { name: "app/controls", desktop: Desktop::Today, script: &["app_controls.py"] },
-    Scenario {
+pub const SCENARIOS: &[DesktopScenario] = &[
+    DesktopScenario { name: "installed files/validators", desktop: Desktop::Today, script: &["validate.py"] },
+    DesktopScenario { name: "app/controls", desktop: Desktop::Today, script: &["app_controls.py"] },
+    DesktopScenario {
         name: "app/look in German",
         desktop: Desktop::Today,
         script: &["app_look.py", "de_DE.UTF-8", "light", "900"],
     },
-    Scenario {
+    DesktopScenario {
         name: "app/look in Hebrew",
         desktop: Desktop::Today,
         script: &["app_look.py", "he_IL.UTF-8", "dark", "360"],
     },
-    Scenario { name: "app/pages", desktop: Desktop::Today, script: &["app_pages.py", "light", "900"] },
-    Scenario { name: "app/pages, narrow and dark", desktop: Desktop::Today, script: &["app_pages.py", "dark", "360"] },
-    Scenario { name: "app/start", desktop: Desktop::Today, script: &["app_start.py"] },
-    Scenario { name: "app/icon in the panel", desktop: Desktop::Today, script: &["app_tray.py"] },
-    Scenario { name: "GNOME Shell/app", desktop: Desktop::Today, script: &["shell_app.py"] },
-    Scenario { name: "GNOME Shell/quick settings", desktop: Desktop::Today, script: &["shell_extension.py"] },
-    Scenario { name: "newest GNOME Shell/quick settings", desktop: Desktop::Next, script: &["shell_extension.py"] },
-    Scenario { name: "languages/as installed", desktop: Desktop::Today, script: &["languages.py"] },
-    Scenario { name: "panel/tray", desktop: Desktop::Today, script: &["tray_panel.py", "light"] },
-    Scenario { name: "dark panel/tray", desktop: Desktop::Today, script: &["tray_panel.py", "dark"] },
+    DesktopScenario { name: "app/pages", desktop: Desktop::Today, script: &["app_pages.py", "light", "900"] },
+    DesktopScenario {
+        name: "app/pages, narrow and dark",
+        desktop: Desktop::Today,
+        script: &["app_pages.py", "dark", "360"],
+    },
+    DesktopScenario { name: "app/start", desktop: Desktop::Today, script: &["app_start.py"] },
+    DesktopScenario { name: "app/icon in the panel", desktop: Desktop::Today, script: &["app_tray.py"] },
+    DesktopScenario { name: "GNOME Shell/app", desktop: Desktop::Today, script: &["shell_app.py"] },
+    DesktopScenario { name: "GNOME Shell/quick settings", desktop: Desktop::Today, script: &["shell_extension.py"] },
+    DesktopScenario {
+        name: "newest GNOME Shell/quick settings",
+        desktop: Desktop::Next,
+        script: &["shell_extension.py"],
+    },
+    DesktopScenario { name: "languages/as installed", desktop: Desktop::Today, script: &["languages.py"] },
+    DesktopScenario { name: "panel/tray", desktop: Desktop::Today, script: &["tray_panel.py", "light"] },
+    DesktopScenario { name: "dark panel/tray", desktop: Desktop::Today, script: &["tray_panel.py", "dark"] },
 ];
 
 /// What `cargo xtask screenshots` runs: each leaves pictures behind.
-pub const SCREENSHOTS: &[Scenario] = &[
-    Scenario { name: "quick settings", desktop: Desktop::Today, script: &["shell_screenshot.py"] },
-    Scenario { name: "app", desktop: Desktop::Today, script: &["app_screenshot.py"] },
+pub const SCREENSHOTS: &[DesktopScenario] = &[
+    DesktopScenario { name: "quick settings", desktop: Desktop::Today, script: &["shell_screenshot.py"] },
+    DesktopScenario { name: "app", desktop: Desktop::Today, script: &["app_screenshot.py"] },
 ];
 
 /// The desktop roots, and the product laid out as installed.
 #[derive(Debug)]
 pub struct Desktops {
-    today: Root,
-    next: Root,
+    today: DebianRoot,
+    next: DebianRoot,
     scripts: PathBuf,
     product: TempDir,
     pictures: PathBuf,
@@ -123,7 +131,7 @@ impl Desktops {
     }
 
     /// Runs scenarios one after the other, so that none slows down another.
-    pub fn run(&self, scenarios: &[Scenario], report: &Report) {
+    pub fn run(&self, scenarios: &[DesktopScenario], report: &Report) {
         for scenario in scenarios {
             report.plan(scenario.name);
         }
@@ -133,7 +141,7 @@ impl Desktops {
         }
     }
 
-    fn play(&self, scenario: &Scenario) -> Result<()> {
+    fn play(&self, scenario: &DesktopScenario) -> Result<()> {
         let root = match scenario.desktop {
             Desktop::Today => &self.today,
             Desktop::Next => &self.next,
@@ -157,7 +165,7 @@ impl Desktops {
 }
 
 /// Both desktop roots, made side by side.
-pub fn make_roots(cache: &Cache) -> Result<(Root, Root)> {
+pub fn make_roots(cache: &Cache) -> Result<(DebianRoot, DebianRoot)> {
     thread::scope(|scope| {
         let next = scope.spawn(|| roots::next_desktop_root(cache));
         let today = roots::desktop_root(cache);

@@ -237,7 +237,7 @@ pub struct Ops {
 
 /// `struct sim_config` of `glue.c`.
 #[repr(C)]
-pub struct Config {
+pub struct BpfConfig {
     pub(crate) engine_pid: u32,
     pub(crate) nr_cpus: u32,
     pub(crate) nr_llcs: u32,
@@ -255,7 +255,7 @@ pub type DrainCallback = unsafe extern "C" fn(*mut c_void, *mut c_void) -> i64;
 unsafe extern "C" {
     pub(crate) fn sim_bpf_reset();
     pub(crate) fn sim_maps_reset();
-    pub(crate) fn sim_bpf_configure(config: *mut Config);
+    pub(crate) fn sim_bpf_configure(config: *mut BpfConfig);
     pub(crate) fn sim_bpf_describe_cpu(cpu: u32, llc: u32, slow: u32);
     pub(crate) fn sim_bpf_control() -> *mut scherzo_wire::layout::ControlPage;
     pub(crate) fn sim_bpf_slots() -> *mut scherzo_wire::layout::Slot;

@@ -1,7 +1,7 @@
 //! What must hold after every event.
 
 use crate::machine::{Machine, is_park};
-use crate::task::{Class, Place, State, TaskId};
+use crate::task::{State, TaskClass, TaskId, TaskPlace};
 
 /// User space has so long to answer before the scheduler goes on without it; with the time to notice.
 const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
@@ -80,7 +80,7 @@ fn check_cpus(machine: &mut Machine) {
     for cpu in 0..machine.cpus.len() {
         let Some(id) = machine.cpus[cpu].curr else { continue };
         let task = &machine.tasks[id];
-        if task.cpu != cpu || !task.on_cpu || task.place != Place::None {
+        if task.cpu != cpu || !task.on_cpu || task.place != TaskPlace::None {
             let what = format!("{} on CPU {cpu} is on CPU {} and in {:?} too", machine.name(id), task.cpu, task.place);
             report(machine, Rule::RunsTwice, what);
         } else if !task.may_run_on(cpu) {
@@ -92,7 +92,7 @@ fn check_cpus(machine: &mut Machine) {
 
 fn check_task(machine: &mut Machine, id: TaskId) {
     let task = &machine.tasks[id];
-    if let Place::Queue(dsq_id, _) = task.place
+    if let TaskPlace::Queue(dsq_id, _) = task.place
         && task.queued_at + PARKED_BOUND_NS < machine.now
         && is_park(dsq_id)
     {
@@ -100,7 +100,11 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         report(machine, Rule::OverdueParked, what);
         return;
     }
-    if task.state != State::Runnable || task.class == Class::RealTime || task.on_cpu || task.place != Place::None {
+    if task.state != State::Runnable
+        || task.class == TaskClass::RealTime
+        || task.on_cpu
+        || task.place != TaskPlace::None
+    {
         return;
     }
     let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);

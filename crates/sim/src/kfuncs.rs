@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::abi::{CpuMask, DrainCallback, TaskStruct, sim_bpf_call_drain};
-use crate::machine::{Event, Machine, with_machine};
+use crate::machine::{Machine, MachineEvent, with_machine};
 use crate::task::TaskId;
 
 /// `-EBUSY`.
@@ -228,7 +228,7 @@ fn finish_record(record: *mut c_void, flags: u64, submitted: bool) {
         machine.rings.borrow_mut().finish(record as usize, submitted);
         if flags & FORCE_WAKEUP != 0 {
             let (at, cpu) = (machine.now + machine.costs.interrupt_ns, machine.this_cpu());
-            machine.at(at, Event::Notify(cpu));
+            machine.at(at, MachineEvent::Notify(cpu));
         }
     });
 }

@@ -30,8 +30,8 @@ mod user;
 mod work;
 
 pub use invariants::{Rule, Violation};
-pub use machine::Fault;
-pub use report::{GroupReport, Report};
-pub use run::{RunOptions, run};
+pub use machine::InjectedFault;
+pub use report::{GroupReport, SimulationReport};
+pub use run::{SimulationOptions, run};
 pub use scenario::Scenario;
 pub use scherzo_wire::control::Mode;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{Mode, RunOptions, Scenario, run};
+use scherzo_sim::{Mode, Scenario, SimulationOptions, run};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -50,7 +50,7 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
     if let Some(nr_cpus) = arguments.cpus {
         scenario.set_cpus(nr_cpus)?;
     }
-    let options = RunOptions {
+    let options = SimulationOptions {
         seed: arguments.seed,
         mode: arguments.mode,
         kernel_seat: !arguments.user_seat,

@@ -85,7 +85,7 @@ impl Costs {
 
 /// The hardware. Threads of a core, and cores of a cache, have neighbouring numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
+pub struct TopologySpec {
     /// CPUs.
     pub nr_cpus: usize,
     /// CPUs that share a last-level cache.
@@ -98,7 +98,7 @@ pub struct Topology {
     pub online: CpuMask,
 }
 
-impl Topology {
+impl TopologySpec {
     /// Caches and cores of equal size; the last may be smaller.
     pub fn new(nr_cpus: usize, nr_llcs: usize, threads_per_core: usize) -> Self {
         Self {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn neighbours_share() {
-        let topology = Topology::new(8, 2, 2);
+        let topology = TopologySpec::new(8, 2, 2);
         assert_eq!((topology.llc_of(3), topology.llc_of(4), topology.nr_llcs()), (0, 1, 2));
         assert_eq!(topology.threads_of(5), 4..6);
         assert_eq!(topology.llc_mask(6), CpuMask::of(4..8));

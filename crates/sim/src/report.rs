@@ -6,7 +6,7 @@ use scherzo_wire::layout::Counter;
 
 use crate::invariants::Violation;
 use crate::machine::Machine;
-use crate::scenario::{Cgroup, Group, Kind, Scenario};
+use crate::scenario::{Cgroup, Scenario, ScenarioGroup, WorkKind};
 use crate::solver::{Demand, Node, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
 use crate::task::{State, weight_of_nice};
@@ -39,7 +39,7 @@ pub struct GroupReport {
 
 /// Of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct SimulationReport {
     /// By group.
     pub groups: Vec<GroupReport>,
     /// What the engine got of all CPUs, in thousandths.
@@ -62,9 +62,9 @@ pub struct Report {
     pub trace: Option<String>,
 }
 
-impl Report {
+impl SimulationReport {
     pub(crate) fn of(machine: &mut Machine, scenario: &Scenario, works: &[Option<Work>], duration_ns: u64) -> Self {
-        let groups: Vec<&Group> = scenario.group.iter().map(toml::Spanned::get_ref).collect();
+        let groups: Vec<&ScenarioGroup> = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let nr_cpus = machine.cpus.len();
         let capacity_ns = (duration_ns * nr_cpus as u64).max(1);
         let fair = fair_group_shares(machine, scenario, works);
@@ -116,11 +116,11 @@ fn percentiles(values: &[u64]) -> [u64; 4] {
     [500, 990, 999, 1000].map(|permille| percentile(values, permille))
 }
 
-fn nr_missed(group: &Group, measured: &GroupStats) -> usize {
-    if !matches!(group.kind, Kind::Periodic | Kind::Chain) {
+fn nr_missed(group: &ScenarioGroup, measured: &GroupStats) -> usize {
+    if !matches!(group.kind, WorkKind::Periodic | WorkKind::Chain) {
         return 0;
     }
-    let period_ns = Group::ns(group.period_us.as_ref());
+    let period_ns = ScenarioGroup::ns(group.period_us.as_ref());
     measured.responses_ns.iter().filter(|response| **response > period_ns).count()
 }
 
@@ -180,7 +180,7 @@ fn percent(permille: u64) -> String {
     format!("{}.{}", permille / 10, permille % 10)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SimulationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -9,12 +9,12 @@ use scherzo_wire::message::LoadSettings;
 use crate::abi::CpuMask;
 use crate::cgroups::Cgroups;
 use crate::invariants;
-use crate::machine::{Event, Fault, Machine};
+use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
-use crate::report::Report;
-use crate::scenario::{Group, Kind, Scenario};
-use crate::task::{Class, Identity, State, TaskId};
-use crate::user::Engine;
+use crate::report::SimulationReport;
+use crate::scenario::{Scenario, ScenarioGroup, WorkKind};
+use crate::task::{Identity, State, TaskClass, TaskId};
+use crate::user::EngineTask;
 use crate::work::{Next, Work};
 
 /// The scheduler's memory is one, so there is one run at a time.
@@ -28,7 +28,7 @@ const MS: u64 = 1_000_000;
 
 /// How a scenario is run.
 #[derive(Clone, Debug)]
-pub struct RunOptions {
+pub struct SimulationOptions {
     /// Decides what the scenario leaves open.
     pub seed: u64,
     /// The scheduler's mode.
@@ -38,29 +38,29 @@ pub struct RunOptions {
     /// Write down what ran where.
     pub trace: bool,
     /// What goes wrong on purpose.
-    pub fault: Option<Fault>,
+    pub fault: Option<InjectedFault>,
 }
 
-impl Default for RunOptions {
+impl Default for SimulationOptions {
     fn default() -> Self {
         Self { seed: 1, mode: Mode::Interactive, kernel_seat: true, trace: false, fault: None }
     }
 }
 
-struct Run<'a> {
+struct Simulation<'a> {
     machine: Machine,
-    engine: Engine,
+    engine: EngineTask,
     /// By task; the engine has none.
     works: Vec<Option<Work>>,
-    groups: Vec<&'a Group>,
+    groups: Vec<&'a ScenarioGroup>,
     scenario: &'a Scenario,
     cgroups: Cgroups,
 }
 
 /// Runs a scenario to its end, or until the kernel ends the scheduler.
-pub fn run(scenario: &Scenario, options: &RunOptions) -> Report {
+pub fn run(scenario: &Scenario, options: &SimulationOptions) -> SimulationReport {
     let lock = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut run = Run::new(scenario, options);
+    let mut run = Simulation::new(scenario, options);
     run.begin(options);
     let measured_from = run.machine.now + scenario.warmup_ms * MS;
     run.go_until(measured_from);
@@ -68,26 +68,26 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Report {
     run.go_until(measured_from + scenario.duration_ms.get_ref() * MS);
     run.finish_measuring();
     let duration_ns = run.machine.now - measured_from.min(run.machine.now);
-    let report = Report::of(&mut run.machine, scenario, &run.works, duration_ns);
+    let report = SimulationReport::of(&mut run.machine, scenario, &run.works, duration_ns);
     drop(run);
     drop(lock);
     report
 }
 
-impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario, options: &RunOptions) -> Self {
+impl<'a> Simulation<'a> {
+    fn new(scenario: &'a Scenario, options: &SimulationOptions) -> Self {
         let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
         let engine_pid = crate::machine::FIRST_PID as u32;
         let mut machine = Machine::new(scenario.profile(), scenario.topology(), Costs::default(), engine_pid);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
-        let mut engine = Engine::new(&mut machine, &settings);
+        let mut engine = EngineTask::new(&mut machine, &settings);
         engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         Self { machine, engine, works: Vec::new(), groups, scenario, cgroups: Cgroups::of(scenario) }
     }
 
-    fn begin(&mut self, options: &RunOptions) {
+    fn begin(&mut self, options: &SimulationOptions) {
         if options.trace {
             self.machine.trace.enable();
         }
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
             name: "scherzo-engine".to_owned(),
             flags: 0,
             nice: 0,
-            class: Class::Ext,
+            class: TaskClass::Ext,
             mask: all,
             tgid: crate::machine::FIRST_PID,
             task_group: std::ptr::null_mut(),
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
         assert_eq!(id, ENGINE, "the engine is the first task");
         self.works.push(None);
         self.machine.tasks[ENGINE].remaining_ns = 1;
-        self.machine.at(self.machine.now, Event::Start(ENGINE));
+        self.machine.at(self.machine.now, MachineEvent::Start(ENGINE));
         let mut rng = Rng::with_seed(options.seed);
         for group in 0..self.groups.len() {
             self.create_group(group, &mut rng);
@@ -116,22 +116,22 @@ impl<'a> Run<'a> {
     fn create_group(&mut self, index: usize, rng: &mut Rng) {
         let group = self.groups[index];
         let nr_stages = match group.kind {
-            Kind::Chain => group.stages_us.len(),
-            Kind::PingPong => 2,
+            WorkKind::Chain => group.stages_us.len(),
+            WorkKind::PingPong => 2,
             _ => 1,
         };
         for number in 0..*group.count.get_ref() {
             let first = self.machine.tasks.len();
             for stage in 0..nr_stages {
                 let id = self.create(0, index, &format!("{}-{number}", group.name), Work::of(group, stage));
-                let closes = group.kind == Kind::PingPong && stage == 1;
+                let closes = group.kind == WorkKind::PingPong && stage == 1;
                 let successor = if closes { Some(first) } else { (stage + 1 < nr_stages).then_some(id + 1) };
                 let Some(work) = &mut self.works[id] else { continue };
                 work.successor = successor;
                 self.machine.tasks[id].remaining_ns = 0;
                 if let Some((at, compute_ns)) = work.begin(self.machine.now, rng) {
                     self.machine.tasks[id].remaining_ns = compute_ns;
-                    self.machine.at(at, Event::Start(id));
+                    self.machine.at(at, MachineEvent::Start(id));
                 }
             }
         }
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             name: name.to_owned(),
             flags: if group.kthread { KTHREAD } else { 0 },
             nice: group.nice(),
-            class: if group.realtime { Class::RealTime } else { Class::Ext },
+            class: if group.realtime { TaskClass::RealTime } else { TaskClass::Ext },
             mask: group.mask(self.machine.cpus.len()),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
             task_group: self
@@ -166,17 +166,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: MachineEvent) {
         match event {
-            Event::Schedule(cpu) if self.machine.is_due(cpu) => self.machine.schedule(cpu),
-            Event::Schedule(_) => {}
-            Event::Tick(cpu) => self.machine.tick(cpu),
-            Event::Done(cpu, run) => self.finish_work(cpu, run),
-            Event::Wake(id) => self.timer_wakes(id),
-            Event::Start(id) => self.machine.start(self.machine.tasks[id].cpu, id),
-            Event::Interrupt(cpu) => self.machine.interrupt(cpu),
-            Event::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
-            Event::Timer(index, start) => self.machine.fire_timer(index, start),
+            MachineEvent::Schedule(cpu) if self.machine.is_due(cpu) => self.machine.schedule(cpu),
+            MachineEvent::Schedule(_) => {}
+            MachineEvent::Tick(cpu) => self.machine.tick(cpu),
+            MachineEvent::Done(cpu, run) => self.finish_work(cpu, run),
+            MachineEvent::Wake(id) => self.timer_wakes(id),
+            MachineEvent::Start(id) => self.machine.start(self.machine.tasks[id].cpu, id),
+            MachineEvent::Interrupt(cpu) => self.machine.interrupt(cpu),
+            MachineEvent::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
+            MachineEvent::Timer(index, start) => self.machine.fire_timer(index, start),
         }
     }
 
@@ -245,14 +245,14 @@ impl<'a> Run<'a> {
             work.wake_at = until;
         }
         if let Some(until) = until {
-            self.machine.at(until, Event::Wake(id));
+            self.machine.at(until, MachineEvent::Wake(id));
         }
     }
 
     fn wake_successor(&mut self, cpu: usize, id: TaskId, other: TaskId) {
         let due_ns = self.works[id].as_ref().map_or(0, Work::due_ns);
         let sleeps = self.machine.tasks[other].state == State::Sleeping;
-        let is_chain = self.groups[self.machine.tasks[id].group].kind == Kind::Chain;
+        let is_chain = self.groups[self.machine.tasks[id].group].kind == WorkKind::Chain;
         let Some(work) = &mut self.works[other] else { return };
         if is_chain {
             work.take_over(due_ns);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::abi::{CpuMask, MAX_CPUS};
-use crate::profile::{Profile, Topology};
+use crate::profile::{Profile, TopologySpec};
 
 /// A whole scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Scenario {
     #[serde(default)]
     pub cgroup: Vec<Spanned<Cgroup>>,
     /// Tasks.
-    pub group: Vec<Spanned<Group>>,
+    pub group: Vec<Spanned<ScenarioGroup>>,
 }
 
 /// A control group, with what its files say.
@@ -94,7 +94,7 @@ fn one() -> Spanned<usize> {
 /// How tasks spend their time.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum WorkKind {
     /// Computes without end.
     Hog,
     /// Computes, sleeps, and so on.
@@ -114,11 +114,11 @@ pub enum Kind {
 /// Tasks that are alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct ScenarioGroup {
     /// Its name in the report.
     pub name: String,
     /// What they do.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// How many there are; of chains and pairs, how many of those.
     #[serde(default = "one")]
     pub count: Spanned<usize>,
@@ -147,7 +147,7 @@ pub struct Group {
     pub realtime: bool,
 }
 
-impl Group {
+impl ScenarioGroup {
     /// A time that was given, in nanoseconds.
     pub fn ns(time_us: Option<&Spanned<u64>>) -> u64 {
         time_us.map_or(0, |time| time.get_ref() * 1_000)
@@ -169,7 +169,7 @@ impl Group {
 }
 
 /// One thing that is wrong: where, and why.
-struct Fault(Range<usize>, String);
+struct ScenarioError(Range<usize>, String);
 
 impl Scenario {
     /// Reads a file.
@@ -189,17 +189,17 @@ impl Scenario {
         };
         match scenario.check() {
             Ok(()) => Ok(scenario),
-            Err(Fault(span, reason)) => bail!("{file}:{}: {reason}", line_of(text, span.start)),
+            Err(ScenarioError(span, reason)) => bail!("{file}:{}: {reason}", line_of(text, span.start)),
         }
     }
 
     /// With this many CPUs instead.
     pub fn set_cpus(&mut self, nr_cpus: usize) -> Result<()> {
         self.machine.cpus = Spanned::new(0..0, nr_cpus);
-        self.check().map_err(|Fault(_, reason)| anyhow::anyhow!("with {nr_cpus} CPUs: {reason}"))
+        self.check().map_err(|ScenarioError(_, reason)| anyhow::anyhow!("with {nr_cpus} CPUs: {reason}"))
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), ScenarioError> {
         in_range("duration_ms", &self.duration_ms, 1, 3_600_000)?;
         let machine = &self.machine;
         in_range("cpus", &machine.cpus, 1, MAX_CPUS)?;
@@ -211,7 +211,7 @@ impl Scenario {
         if Profile::of(machine.kernel.get_ref()).is_none() {
             let known = Profile::ALL.map(|profile| profile.name).join(", ");
             let reason = format!("kernel is {}, known are {known}", machine.kernel.get_ref());
-            return Err(Fault(machine.kernel.span(), reason));
+            return Err(ScenarioError(machine.kernel.span(), reason));
         }
         for cpu in &machine.slow_cpus {
             in_range("slow_cpus", cpu, 0, *machine.cpus.get_ref() - 1)?;
@@ -232,10 +232,10 @@ impl Scenario {
     }
 
     /// A control group that is named is one of the first so many.
-    fn check_cgroup(&self, name: Option<&Spanned<String>>, nr: usize) -> Result<(), Fault> {
+    fn check_cgroup(&self, name: Option<&Spanned<String>>, nr: usize) -> Result<(), ScenarioError> {
         match name {
             Some(name) if self.cgroup_index(name.get_ref()).is_none_or(|index| index >= nr) => {
-                Err(Fault(name.span(), format!("there is no cgroup {} before this", name.get_ref())))
+                Err(ScenarioError(name.span(), format!("there is no cgroup {} before this", name.get_ref())))
             }
             _ => Ok(()),
         }
@@ -253,11 +253,11 @@ impl Scenario {
     }
 
     /// The hardware.
-    pub(crate) fn topology(&self) -> Topology {
+    pub(crate) fn topology(&self) -> TopologySpec {
         let machine = &self.machine;
         let (cpus, llcs) = (*machine.cpus.get_ref(), *machine.llcs.get_ref());
         let slow = CpuMask::of(machine.slow_cpus.iter().map(|cpu| *cpu.get_ref()));
-        Topology { slow, ..Topology::new(cpus, llcs, *machine.threads_per_core.get_ref()) }
+        TopologySpec { slow, ..TopologySpec::new(cpus, llcs, *machine.threads_per_core.get_ref()) }
     }
 }
 
@@ -266,18 +266,18 @@ fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
     value: &Spanned<T>,
     low: T,
     high: T,
-) -> Result<(), Fault> {
+) -> Result<(), ScenarioError> {
     let number = value.get_ref();
     if *number < low || *number > high {
-        return Err(Fault(value.span(), format!("{key} is {number}, allowed is {low} to {high}")));
+        return Err(ScenarioError(value.span(), format!("{key} is {number}, allowed is {low} to {high}")));
     }
     Ok(())
 }
 
-fn check_group(group: &Spanned<Group>, nr_cpus: usize) -> Result<(), Fault> {
+fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), ScenarioError> {
     const LONGEST_US: u64 = 60_000_000;
     let (span, group) = (group.span(), group.get_ref());
-    let fault = |reason: String| Fault(span.clone(), format!("group {}: {reason}", group.name));
+    let fault = |reason: String| ScenarioError(span.clone(), format!("group {}: {reason}", group.name));
     in_range("count", &group.count, 1, 100_000)?;
     if let Some(nice) = &group.nice {
         in_range("nice", nice, -20, 19)?;
@@ -287,11 +287,11 @@ fn check_group(group: &Spanned<Group>, nr_cpus: usize) -> Result<(), Fault> {
     }
     let times = [("compute_us", &group.compute_us), ("sleep_us", &group.sleep_us), ("period_us", &group.period_us)];
     let needs: &[&str] = match group.kind {
-        Kind::Hog => &[],
-        Kind::Napper => &["compute_us", "sleep_us"],
-        Kind::Periodic => &["compute_us", "period_us"],
-        Kind::Chain => &["period_us"],
-        Kind::ForkStorm | Kind::ForkWait | Kind::PingPong => &["compute_us"],
+        WorkKind::Hog => &[],
+        WorkKind::Napper => &["compute_us", "sleep_us"],
+        WorkKind::Periodic => &["compute_us", "period_us"],
+        WorkKind::Chain => &["period_us"],
+        WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => &["compute_us"],
     };
     for (key, time) in times {
         match time {
@@ -300,7 +300,7 @@ fn check_group(group: &Spanned<Group>, nr_cpus: usize) -> Result<(), Fault> {
             None => {}
         }
     }
-    if group.kind == Kind::Chain && group.stages_us.is_empty() {
+    if group.kind == WorkKind::Chain && group.stages_us.is_empty() {
         return Err(fault("stages_us is missing".to_owned()));
     }
     if group.realtime && group.cpus.len() != 1 {

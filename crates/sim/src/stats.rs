@@ -16,7 +16,7 @@ pub struct GroupStats {
 
 /// Of the whole machine.
 #[derive(Clone, Debug, Default)]
-pub struct Stats {
+pub struct MachineStats {
     /// By group.
     pub groups: Vec<GroupStats>,
     /// Events, since the beginning.
@@ -33,7 +33,7 @@ pub struct Stats {
     pub most_reenqueued: u32,
 }
 
-impl Stats {
+impl MachineStats {
     fn group(&mut self, group: usize) -> &mut GroupStats {
         if self.groups.len() <= group {
             self.groups.resize_with(group + 1, GroupStats::default);

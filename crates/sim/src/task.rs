@@ -9,7 +9,7 @@ pub type TaskId = usize;
 
 /// Which scheduling class has a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum TaskClass {
     /// sched_ext.
     Ext,
     /// Real-time, above it.
@@ -29,7 +29,7 @@ pub enum State {
 
 /// In which of the kernel's queues a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TaskPlace {
     /// In none: it runs, sleeps, or the scheduler has it in hand.
     None,
     /// In the local queue of a CPU.
@@ -68,7 +68,7 @@ pub struct Identity {
     /// -20 to 19.
     pub nice: i32,
     /// Its class.
-    pub class: Class,
+    pub class: TaskClass,
     /// Where it may run.
     pub mask: CpuMask,
     /// Threads of one process have one.
@@ -81,7 +81,7 @@ pub struct Identity {
 pub struct Task {
     block: NonNull<Block>,
     /// Its class.
-    pub class: Class,
+    pub class: TaskClass,
     /// Its state.
     pub state: State,
     /// The CPU whose run queue it belongs to.
@@ -93,7 +93,7 @@ pub struct Task {
     /// Counts how often that was so: an insertion that was meant for an earlier time is dropped.
     pub queue_seq: u64,
     /// Its queue.
-    pub place: Place,
+    pub place: TaskPlace,
     /// In it since.
     pub queued_at: u64,
     /// See there.
@@ -138,7 +138,7 @@ const SCHED_FIFO: u32 = 1;
 impl Task {
     /// A task that has not been woken yet.
     pub fn new(id: TaskId, pid: i32, group: usize, identity: &Identity) -> Self {
-        let realtime = identity.class == Class::RealTime;
+        let realtime = identity.class == TaskClass::RealTime;
         let mut comm = [0; 16];
         for (to, from) in comm[..15].iter_mut().zip(identity.name.bytes()) {
             *to = from;
@@ -182,7 +182,7 @@ impl Task {
             on_cpu: false,
             in_bpf: false,
             queue_seq: 0,
-            place: Place::None,
+            place: TaskPlace::None,
             queued_at: 0,
             direct: None,
             nr_reenqueued: 0,

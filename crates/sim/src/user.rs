@@ -26,7 +26,7 @@ const RETRY_NS: u64 = 1_000_000;
 
 /// Where the loop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum EngineStep {
     /// It returns from its wait.
     Return,
     /// It has read records, and decides.
@@ -38,18 +38,18 @@ enum Step {
 }
 
 /// The engine.
-pub struct Engine {
+pub struct EngineTask {
     core: Core<Scherzo>,
     pages: Rc<Pages>,
     rings: Rc<RefCell<Rings>>,
     ring: DispatchedRing,
-    step: Step,
+    step: EngineStep,
     nr_dispatched: u64,
     /// It does nothing any more from then on.
     pub(crate) hangs_from: Option<u64>,
 }
 
-impl Engine {
+impl EngineTask {
     /// One with these settings, which it publishes.
     pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings) -> Self {
         let pages = Rc::new(Pages::of(machine));
@@ -63,7 +63,7 @@ impl Engine {
             pages,
             ring: DispatchedRing(Rc::clone(&rings)),
             rings,
-            step: Step::Return,
+            step: EngineStep::Return,
             nr_dispatched: 0,
             hangs_from: None,
         }
@@ -78,17 +78,17 @@ impl Engine {
         let page = Rc::clone(&self.pages);
         let page = page.control();
         match self.step {
-            Step::Return | Step::TurnAgain => {
+            EngineStep::Return | EngineStep::TurnAgain => {
                 page.parked.store(0, Relaxed);
-                self.step = Step::Dispatch;
+                self.step = EngineStep::Dispatch;
                 Next::Compute(costs.turn_ns + self.consume() * costs.record_ns)
             }
-            Step::Dispatch => {
+            EngineStep::Dispatch => {
                 self.dispatch();
-                self.step = Step::Park;
+                self.step = EngineStep::Park;
                 Next::Compute(1 + self.nr_dispatched * costs.dispatched_ns)
             }
-            Step::Park => self.park(machine, cpu),
+            EngineStep::Park => self.park(machine, cpu),
         }
     }
 
@@ -125,10 +125,10 @@ impl Engine {
                 self.pages.control().nr_doorbells.fetch_add(1, Relaxed);
                 machine.ring_doorbell(cpu);
             }
-            self.step = Step::TurnAgain;
+            self.step = EngineStep::TurnAgain;
             return Next::Compute(machine.costs.turn_ns + nr_records * machine.costs.record_ns);
         }
-        self.step = Step::Return;
+        self.step = EngineStep::Return;
         let waits = self.core.nr_pending() > 0 || self.rings.borrow().available() > 0;
         Next::Sleep { until: waits.then(|| machine.now + RETRY_NS), then_ns: 1 }
     }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::scenario::{Group, Kind};
+use crate::scenario::{ScenarioGroup, WorkKind};
 use crate::task::TaskId;
 
 /// What a task does next.
@@ -31,7 +31,7 @@ pub const ENDLESS: u64 = u64::MAX;
 /// What one task is at.
 #[derive(Clone, Debug)]
 pub struct Work {
-    kind: Kind,
+    kind: WorkKind,
     compute_ns: u64,
     sleep_ns: u64,
     period_ns: u64,
@@ -52,17 +52,17 @@ pub struct Work {
 
 impl Work {
     /// Of a task in a group; `stage` is its number in a chain or a pair.
-    pub fn of(group: &Group, stage: usize) -> Self {
+    pub fn of(group: &ScenarioGroup, stage: usize) -> Self {
         let compute_ns = match group.kind {
-            Kind::Hog => ENDLESS,
-            Kind::Chain => group.stages_us[stage] * 1_000,
-            _ => Group::ns(group.compute_us.as_ref()),
+            WorkKind::Hog => ENDLESS,
+            WorkKind::Chain => group.stages_us[stage] * 1_000,
+            _ => ScenarioGroup::ns(group.compute_us.as_ref()),
         };
         Self {
             kind: group.kind,
             compute_ns,
-            sleep_ns: Group::ns(group.sleep_us.as_ref()),
-            period_ns: Group::ns(group.period_us.as_ref()),
+            sleep_ns: ScenarioGroup::ns(group.sleep_us.as_ref()),
+            period_ns: ScenarioGroup::ns(group.period_us.as_ref()),
             leads: stage == 0,
             successor: None,
             nr_pending: 0,
@@ -83,7 +83,7 @@ impl Work {
         let spread = if self.period_ns > 0 { self.period_ns } else { self.sleep_ns.max(1_000_000) };
         let at = now + rng.u64(0..spread);
         self.due_ns = at;
-        let waits = !self.leads && matches!(self.kind, Kind::Chain | Kind::PingPong);
+        let waits = !self.leads && matches!(self.kind, WorkKind::Chain | WorkKind::PingPong);
         (!waits).then_some((at, self.compute_ns))
     }
 
@@ -91,9 +91,9 @@ impl Work {
     pub fn demand(&self, whole: u64) -> u64 {
         let of = |interval_ns: u64| whole * self.compute_ns.min(interval_ns) / interval_ns;
         match self.kind {
-            Kind::Hog | Kind::ForkStorm | Kind::ForkWait | Kind::PingPong => whole,
-            Kind::Napper => of(self.compute_ns + self.sleep_ns),
-            Kind::Periodic | Kind::Chain => of(self.period_ns),
+            WorkKind::Hog | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => whole,
+            WorkKind::Napper => of(self.compute_ns + self.sleep_ns),
+            WorkKind::Periodic | WorkKind::Chain => of(self.period_ns),
         }
     }
 
@@ -103,22 +103,22 @@ impl Work {
             return (Next::Exit, None);
         }
         match self.kind {
-            Kind::Hog => (Next::Compute(ENDLESS), None),
-            Kind::Napper => (self.nap(now), None),
-            Kind::Periodic => {
+            WorkKind::Hog => (Next::Compute(ENDLESS), None),
+            WorkKind::Napper => (self.nap(now), None),
+            WorkKind::Periodic => {
                 let response = now - self.due_ns;
                 (self.next_period(now), Some(response))
             }
-            Kind::Chain => self.next_stage(now),
-            Kind::ForkStorm if std::mem::take(&mut self.woke_successor) => (Next::Compute(self.compute_ns), None),
-            Kind::ForkWait if std::mem::take(&mut self.woke_successor) => {
+            WorkKind::Chain => self.next_stage(now),
+            WorkKind::ForkStorm if std::mem::take(&mut self.woke_successor) => (Next::Compute(self.compute_ns), None),
+            WorkKind::ForkWait if std::mem::take(&mut self.woke_successor) => {
                 (Next::Sleep { until: None, then_ns: self.compute_ns / 10 }, None)
             }
-            Kind::ForkStorm | Kind::ForkWait => {
+            WorkKind::ForkStorm | WorkKind::ForkWait => {
                 self.woke_successor = true;
                 (Next::Fork(self.compute_ns), None)
             }
-            Kind::PingPong => self.answer(now),
+            WorkKind::PingPong => self.answer(now),
         }
     }
 
@@ -129,7 +129,7 @@ impl Work {
     /// Periodic work that is late is made up for at once; a frame that is late is left out.
     fn next_period(&mut self, now: u64) -> Next {
         self.due_ns += self.period_ns;
-        if self.due_ns <= now && self.kind == Kind::Periodic {
+        if self.due_ns <= now && self.kind == WorkKind::Periodic {
             return Next::Compute(self.compute_ns);
         }
         while self.due_ns <= now {
@@ -182,7 +182,7 @@ impl Work {
 
     /// Who waits for its end.
     pub fn waiting_parent(&self) -> Option<TaskId> {
-        self.parent.filter(|_| self.kind == Kind::ForkWait)
+        self.parent.filter(|_| self.kind == WorkKind::ForkWait)
     }
 
     /// Its work each time.

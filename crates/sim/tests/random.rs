@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
-use scherzo_sim::{Mode, Report, RunOptions, Scenario, run};
+use scherzo_sim::{Mode, Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many machines are tried.
 const NR_MACHINES: u64 = 400;
@@ -63,12 +63,12 @@ fn random_scenario(rng: &mut Rng) -> String {
     text
 }
 
-fn outcome(seed: u64) -> (String, Report) {
+fn outcome(seed: u64) -> (String, SimulationReport) {
     let mut rng = Rng::with_seed(seed);
     let text = random_scenario(&mut rng);
     let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
     let mode = rng.choice(Mode::ALL).unwrap_or_default();
-    let report = run(&scenario, &RunOptions { seed, mode, ..RunOptions::default() });
+    let report = run(&scenario, &SimulationOptions { seed, mode, ..SimulationOptions::default() });
     (format!("seed {seed}, mode {}\n{text}", mode.name()), report)
 }
 

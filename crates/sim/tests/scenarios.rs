@@ -5,31 +5,31 @@
 
 use std::path::Path;
 
-use scherzo_sim::{Fault, Mode, Report, Rule, RunOptions, Scenario, run};
+use scherzo_sim::{InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
 
 fn scenario(name: &str) -> Scenario {
     Scenario::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml"))
         .expect("a scenario")
 }
 
-fn outcome(name: &str) -> Report {
-    run(&scenario(name), &RunOptions::default())
+fn outcome(name: &str) -> SimulationReport {
+    run(&scenario(name), &SimulationOptions::default())
 }
 
 /// The group got what it should have, within so many thousandths of all CPUs.
-fn is_fair(report: &Report, group: &str, tolerance: u64) -> bool {
+fn is_fair(report: &SimulationReport, group: &str, tolerance: u64) -> bool {
     let group = report.group(group).expect("a group");
     group.share.abs_diff(group.fair_share) <= tolerance
 }
 
 /// Today's scheduler is known to fail here.
 #[track_caller]
-fn known_fault(name: &str, holds: bool, report: &Report) {
+fn known_fault(name: &str, holds: bool, report: &SimulationReport) {
     assert!(!holds, "{name} has been mended: turn the expectation round\n{report}");
 }
 
 #[track_caller]
-fn all_rules_hold(report: &Report) {
+fn all_rules_hold(report: &SimulationReport) {
     assert!(report.violations.is_empty(), "{report}");
 }
 
@@ -65,7 +65,8 @@ fn a_desktop_is_served_at_once() {
 /// The scheduler goes on alone, in arrival order.
 #[test]
 fn work_goes_on_without_the_engine() {
-    let report = run(&scenario("engine-hangs"), &RunOptions { kernel_seat: false, ..RunOptions::default() });
+    let report =
+        run(&scenario("engine-hangs"), &SimulationOptions { kernel_seat: false, ..SimulationOptions::default() });
     all_rules_hold(&report);
     assert!(is_fair(&report, "hogs", 30) && report.groups[0].longest_gap_ns < 300_000_000, "{report}");
     let swept = report.counters.iter().any(|(name, number)| *name == "nr_swept" && *number > 0);
@@ -76,7 +77,7 @@ fn work_goes_on_without_the_engine() {
 fn every_mode_keeps_the_rules() {
     for mode in Mode::ALL {
         for name in ["desktop", "nappers"] {
-            let report = run(&scenario(name), &RunOptions { mode, ..RunOptions::default() });
+            let report = run(&scenario(name), &SimulationOptions { mode, ..SimulationOptions::default() });
             all_rules_hold(&report);
         }
     }
@@ -84,7 +85,7 @@ fn every_mode_keeps_the_rules() {
 
 /// Nobody is further from its share than so many thousandths of all CPUs.
 #[track_caller]
-fn all_are_fair(name: &str, tolerance: u64) -> Report {
+fn all_are_fair(name: &str, tolerance: u64) -> SimulationReport {
     let report = outcome(name);
     all_rules_hold(&report);
     assert!(report.groups.iter().all(|group| is_fair(&report, &group.name, tolerance)), "{report}");
@@ -102,7 +103,7 @@ fn nice_levels_keep_their_meaning() {
 #[test]
 fn nice_levels_keep_their_meaning_in_every_mode() {
     for mode in Mode::ALL {
-        let report = run(&scenario("nice-hogs"), &RunOptions { mode, ..RunOptions::default() });
+        let report = run(&scenario("nice-hogs"), &SimulationOptions { mode, ..SimulationOptions::default() });
         all_rules_hold(&report);
         let [share, other] = ["nice-0", "nice-5"].map(|name| report.group(name).expect("a group").share);
         assert!((29 * other..33 * other).contains(&(10 * share)), "{mode:?}: {report}");
@@ -163,16 +164,16 @@ fn thousands_of_hogs_take_turns() {
 
 /// CPUs that the group got, within so many thousandths of what it should have got.
 #[track_caller]
-fn got_cpus(report: &Report, scenario: &Scenario, group: &str, cpus: f64, tolerance: u32) {
+fn got_cpus(report: &SimulationReport, scenario: &Scenario, group: &str, cpus: f64, tolerance: u32) {
     let measured_ns = (scenario.duration_ms.get_ref() * 1_000_000) as f64;
     let got = report.group(group).expect("a group").ran_ns as f64 / measured_ns;
     assert!((got - cpus).abs() * 1000.0 <= f64::from(tolerance) * cpus, "{group} got {got} CPUs, not {cpus}\n{report}");
 }
 
 /// In each mode, and with both seats.
-fn everywhere() -> impl Iterator<Item = RunOptions> {
-    let modes = Mode::ALL.iter().map(|mode| RunOptions { mode: *mode, ..RunOptions::default() });
-    modes.chain([RunOptions { kernel_seat: false, ..RunOptions::default() }])
+fn everywhere() -> impl Iterator<Item = SimulationOptions> {
+    let modes = Mode::ALL.iter().map(|mode| SimulationOptions { mode: *mode, ..SimulationOptions::default() });
+    modes.chain([SimulationOptions { kernel_seat: false, ..SimulationOptions::default() }])
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn limits_hold_at_every_level() {
 #[test]
 fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     let scenario = scenario("limit-beside-hogs");
-    let report = run(&scenario, &RunOptions::default());
+    let report = run(&scenario, &SimulationOptions::default());
     all_rules_hold(&report);
     got_cpus(&report, &scenario, "boxed", 0.5, 30);
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
@@ -211,7 +212,7 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
 #[test]
 fn who_naps_takes_no_more_of_a_limit() {
     let scenario = scenario("limit-nappers");
-    let report = run(&scenario, &RunOptions::default());
+    let report = run(&scenario, &SimulationOptions::default());
     all_rules_hold(&report);
     let cpus = |group: &str| report.group(group).unwrap().ran_ns as f64 / 5e9;
     assert!((cpus("boxed") + cpus("pinned") - 0.3).abs() < 0.009 && cpus("pinned") > 0.03, "{report}");
@@ -232,7 +233,7 @@ fn what_was_saved_up_is_used_at_once() {
 fn nobody_is_held_up_for_more_than_ten_seconds() {
     let scenario = scenario("limit-thousand");
     for kernel_seat in [true, false] {
-        let report = run(&scenario, &RunOptions { kernel_seat, ..RunOptions::default() });
+        let report = run(&scenario, &SimulationOptions { kernel_seat, ..SimulationOptions::default() });
         all_rules_hold(&report);
         let (boxed, hog) = (report.group("boxed").unwrap(), report.group("hog").unwrap());
         assert!(boxed.longest_gap_ns < 10_600_000_000 && boxed.ran_ns < 25 * 30_000_000, "{report}");
@@ -245,7 +246,8 @@ fn nobody_is_held_up_for_more_than_ten_seconds() {
 /// Where user space applies the policy, the faults are still there that the kernel seat does not have.
 #[test]
 fn known_faults_of_the_user_seat() {
-    let outcome = |name| run(&scenario(name), &RunOptions { kernel_seat: false, ..RunOptions::default() });
+    let outcome =
+        |name| run(&scenario(name), &SimulationOptions { kernel_seat: false, ..SimulationOptions::default() });
     for (name, group) in
         [("nice-hogs", "nice-0"), ("nice-nappers", "nice-19"), ("nappers", "hogs"), ("pinned", "pinned")]
     {
@@ -271,26 +273,27 @@ fn known_fault_kernel_threads_starve_others() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    let options = RunOptions { trace: true, ..RunOptions::default() };
+    let options = SimulationOptions { trace: true, ..SimulationOptions::default() };
     let (scenario, other) = (scenario("desktop"), scenario("four-hogs"));
     let first = run(&scenario, &options);
     run(&other, &options);
     let second = run(&scenario, &options);
     assert!(first.trace.as_ref().is_some_and(|trace| trace.len() > 10_000));
     assert!(first == second, "two runs differ");
-    assert_ne!(first.trace, run(&scenario, &RunOptions { seed: 2, ..options }).trace);
+    assert_ne!(first.trace, run(&scenario, &SimulationOptions { seed: 2, ..options }).trace);
 }
 
 /// Each fault is noticed as a breach of its rule.
 #[test]
 fn injected_faults_are_noticed() {
     for (fault, rule) in [
-        (Fault::LostInsertion, Rule::LostTask),
-        (Fault::DoubleInsertion, Rule::Ended),
-        (Fault::ForbiddenCpu, Rule::Ended),
-        (Fault::ForgottenKicks, Rule::IdleBesideWaiting),
+        (InjectedFault::LostInsertion, Rule::LostTask),
+        (InjectedFault::DoubleInsertion, Rule::Ended),
+        (InjectedFault::ForbiddenCpu, Rule::Ended),
+        (InjectedFault::ForgottenKicks, Rule::IdleBesideWaiting),
     ] {
-        let report = run(&scenario("faults"), &RunOptions { fault: Some(fault), ..RunOptions::default() });
+        let report =
+            run(&scenario("faults"), &SimulationOptions { fault: Some(fault), ..SimulationOptions::default() });
         assert!(report.violations.iter().any(|violation| violation.rule == rule), "{fault:?}\n{report}");
     }
     all_rules_hold(&outcome("faults"));

@@ -86,14 +86,14 @@ pub enum Raw {
 
 /// A setting.
 #[derive(Debug)]
-pub struct Setting {
+pub struct SettingEntry {
     /// Its name in files and on the bus.
     pub key: &'static str,
-    place: fn(&mut Settings) -> Place<'_>,
+    place: fn(&mut Settings) -> SettingPlace<'_>,
 }
 
 /// Where a value is kept.
-enum Place<'a> {
+enum SettingPlace<'a> {
     Number(&'a mut u32),
     Flag(&'a mut bool),
     Mode(&'a mut Mode),
@@ -102,7 +102,7 @@ enum Place<'a> {
 
 macro_rules! places {
     ($($variant:ident($type:ty),)+) => {
-        $(impl<'a> From<&'a mut $type> for Place<'a> {
+        $(impl<'a> From<&'a mut $type> for SettingPlace<'a> {
             fn from(place: &'a mut $type) -> Self {
                 Self::$variant(place)
             }
@@ -112,8 +112,8 @@ macro_rules! places {
 
 places! { Number(u32), Flag(bool), Mode(Mode), Policy(PolicyId), }
 
-const fn service(key: &'static str, place: fn(&mut Settings) -> Place<'_>) -> Setting {
-    Setting { key, place }
+const fn service(key: &'static str, place: fn(&mut Settings) -> SettingPlace<'_>) -> SettingEntry {
+    SettingEntry { key, place }
 }
 
 macro_rules! settings {
@@ -124,8 +124,8 @@ macro_rules! settings {
         service $service:tt
     ) => {
         /// Every setting there is, in the model's order.
-        pub const ALL: &[Setting] = &[
-            $($(Setting { key: stringify!($key), place: |all| (&mut all.tunables.$key).into() },)+)+
+        pub const ALL: &[SettingEntry] = &[
+            $($(SettingEntry { key: stringify!($key), place: |all| (&mut all.tunables.$key).into() },)+)+
             service("default_mode", |all| (&mut all.rules.default_mode).into()),
             service("battery_mode", |all| (&mut all.rules.battery_mode).into()),
             service("choice_ends_with_source", |all| (&mut all.rules.choice_ends_with_source).into()),
@@ -150,7 +150,7 @@ macro_rules! settings {
 scherzo_model::for_each_setting!(settings);
 
 /// The setting of that name, or of the name that it had in 0.1.0, with a checked value.
-pub fn checked(key: &str, raw: &Raw) -> Result<(&'static Setting, Value), String> {
+pub fn checked(key: &str, raw: &Raw) -> Result<(&'static SettingEntry, Value), String> {
     let (key, raw) = match (key, raw) {
         (MINIMAL_POLICY, Raw::Flag(true)) => (POLICY, &Raw::Text("fifo".to_owned())),
         (MINIMAL_POLICY, Raw::Flag(false)) => (POLICY, &Raw::Text("scherzo".to_owned())),
@@ -179,7 +179,7 @@ pub const POLICY: &str = "policy";
 /// Names of the settings that two have different values of.
 #[must_use]
 pub fn differing(some: Settings, others: Settings) -> Vec<&'static str> {
-    let differ = |setting: &&Setting| setting.get(some) != setting.get(others);
+    let differ = |setting: &&SettingEntry| setting.get(some) != setting.get(others);
     ALL.iter().filter(differ).map(|setting| setting.key).collect()
 }
 
@@ -194,14 +194,14 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// The setting of that name.
-pub fn find(key: &str) -> Result<&'static Setting, String> {
+pub fn find(key: &str) -> Result<&'static SettingEntry, String> {
     ALL.iter().find(|setting| setting.key == key).ok_or_else(|| {
         let known: Vec<_> = ALL.iter().map(|setting| setting.key).collect();
         format!("there is no setting {}; there are {}", quoted(key), known.join(", "))
     })
 }
 
-impl Setting {
+impl SettingEntry {
     /// What there is to know about it.
     ///
     /// # Panics
@@ -240,10 +240,10 @@ impl Setting {
     /// Puts in a value that was checked.
     pub fn set(&self, settings: &mut Settings, value: Value) {
         match ((self.place)(settings), value) {
-            (Place::Number(place), Value::Number(number)) => *place = number,
-            (Place::Flag(place), Value::Flag(flag)) => *place = flag,
-            (Place::Mode(place), Value::Mode(mode)) => *place = mode,
-            (Place::Policy(place), Value::Policy(policy)) => *place = policy,
+            (SettingPlace::Number(place), Value::Number(number)) => *place = number,
+            (SettingPlace::Flag(place), Value::Flag(flag)) => *place = flag,
+            (SettingPlace::Mode(place), Value::Mode(mode)) => *place = mode,
+            (SettingPlace::Policy(place), Value::Policy(policy)) => *place = policy,
             // `check` gives no other value.
             _ => {}
         }
@@ -253,10 +253,10 @@ impl Setting {
     #[must_use]
     pub fn get(&self, mut settings: Settings) -> Value {
         match (self.place)(&mut settings) {
-            Place::Number(number) => Value::Number(*number),
-            Place::Flag(flag) => Value::Flag(*flag),
-            Place::Mode(mode) => Value::Mode(*mode),
-            Place::Policy(policy) => Value::Policy(*policy),
+            SettingPlace::Number(number) => Value::Number(*number),
+            SettingPlace::Flag(flag) => Value::Flag(*flag),
+            SettingPlace::Mode(mode) => Value::Mode(*mode),
+            SettingPlace::Policy(policy) => Value::Policy(*policy),
         }
     }
 }
@@ -304,12 +304,12 @@ mod tests {
                 $($({
                     let mut settings = Settings::default();
                     let place: &mut $type = &mut $default;
-                    let expected = Place::from(place);
+                    let expected = SettingPlace::from(place);
                     let real = (find(stringify!($key)).unwrap().place)(&mut settings);
                     match (expected, real) {
-                        (Place::Number(some), Place::Number(other)) => assert_eq!(some, other),
-                        (Place::Flag(some), Place::Flag(other)) => assert_eq!(some, other),
-                        (Place::Mode(some), Place::Mode(other)) => assert_eq!(some, other),
+                        (SettingPlace::Number(some), SettingPlace::Number(other)) => assert_eq!(some, other),
+                        (SettingPlace::Flag(some), SettingPlace::Flag(other)) => assert_eq!(some, other),
+                        (SettingPlace::Mode(some), SettingPlace::Mode(other)) => assert_eq!(some, other),
                         _ => panic!("{} is of another type", stringify!($key)),
                     }
                 })+)+

@@ -8,21 +8,21 @@ use scherzo_i18n::gettext;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::session::escaped;
-use crate::view::{Action, View};
+use crate::view::{MenuAction, View};
 
-/// The item. Clicks become [`Action`]s.
-pub struct Item {
+/// The item. Clicks become [`MenuAction`]s.
+pub struct StatusNotifierItem {
     /// What is shown.
     pub view: View,
     autostart: Option<Autostart>,
     /// As last looked at; `None` where nothing can start at login.
     starts_at_login: Option<bool>,
-    actions: UnboundedSender<Action>,
+    actions: UnboundedSender<MenuAction>,
 }
 
-impl Item {
+impl StatusNotifierItem {
     /// Shows `view`, sends what is clicked.
-    pub fn new(view: View, autostart: Option<Autostart>, actions: UnboundedSender<Action>) -> Self {
+    pub fn new(view: View, autostart: Option<Autostart>, actions: UnboundedSender<MenuAction>) -> Self {
         let mut item = Self { view, autostart, starts_at_login: None, actions };
         item.look_at_autostart();
         item
@@ -33,7 +33,7 @@ impl Item {
         self.starts_at_login = self.autostart.as_ref().map(Autostart::is_on);
     }
 
-    fn send(&self, action: Action) {
+    fn send(&self, action: MenuAction) {
         // It fails only when the program ends.
         let _ = self.actions.send(action);
     }
@@ -58,7 +58,7 @@ impl Item {
                 .unwrap_or(RequestedMode::ALL.len()),
             select: Box::new(|item: &mut Self, index| {
                 if let Some(mode) = RequestedMode::ALL.get(index) {
-                    item.send(Action::Mode(*mode));
+                    item.send(MenuAction::Mode(*mode));
                 }
             }),
             options: RequestedMode::ALL.map(option).into(),
@@ -68,44 +68,44 @@ impl Item {
 
     fn preemption(&self) -> MenuItem<Self> {
         let preemption = self.view.choices.as_ref().map(|choices| choices.preemption);
-        check(&gettext("Interrupt Background Work"), preemption, Action::Preemption)
+        check(&gettext("Interrupt Background Work"), preemption, MenuAction::Preemption)
     }
 
     fn autostart(&self) -> MenuItem<Self> {
         // Translators: a switch, in the menu of the icon in the panel, about that icon.
-        check(&gettext("Show After Login"), self.starts_at_login, Action::Autostart)
+        check(&gettext("Show After Login"), self.starts_at_login, MenuAction::Autostart)
     }
 
     fn enabled(&self) -> MenuItem<Self> {
         // Translators: a switch, in a menu.
-        check(&gettext("Use Scherzo"), self.view.enabled, Action::Enabled)
+        check(&gettext("Use Scherzo"), self.view.enabled, MenuAction::Enabled)
     }
 }
 
 /// A switch; without a position it cannot be used.
-fn check(title: &str, position: Option<bool>, action: fn(bool) -> Action) -> MenuItem<Item> {
+fn check(title: &str, position: Option<bool>, action: fn(bool) -> MenuAction) -> MenuItem<StatusNotifierItem> {
     let is_on = position.unwrap_or_default();
     CheckmarkItem {
         label: label(title),
         enabled: position.is_some(),
         checked: is_on,
-        activate: Box::new(move |item: &mut Item| item.send(action(!is_on))),
+        activate: Box::new(move |item: &mut StatusNotifierItem| item.send(action(!is_on))),
         ..CheckmarkItem::default()
     }
     .into()
 }
 
-fn button(title: &str, action: fn() -> Action) -> MenuItem<Item> {
+fn button(title: &str, action: fn() -> MenuAction) -> MenuItem<StatusNotifierItem> {
     StandardItem {
         label: label(title),
-        activate: Box::new(move |item: &mut Item| item.send(action())),
+        activate: Box::new(move |item: &mut StatusNotifierItem| item.send(action())),
         ..StandardItem::default()
     }
     .into()
 }
 
-fn open_app() -> Action {
-    Action::OpenApp(ksni::current_xdg_activation_token())
+fn open_app() -> MenuAction {
+    MenuAction::OpenApp(ksni::current_xdg_activation_token())
 }
 
 /// In labels of menus an underscore marks a key, unless it is doubled.
@@ -113,7 +113,7 @@ fn label(text: &str) -> String {
     text.replace('_', "__")
 }
 
-impl Tray for Item {
+impl Tray for StatusNotifierItem {
     fn id(&self) -> String {
         "org.scherzo.Scherzo".to_owned()
     }
@@ -172,7 +172,7 @@ impl Tray for Item {
             MenuItem::Separator,
             button(&gettext("Open Scherzo"), open_app),
             self.autostart(),
-            button(&gettext("Remove From Panel"), || Action::Quit),
+            button(&gettext("Remove From Panel"), || MenuAction::Quit),
         ]
     }
 }
@@ -181,10 +181,10 @@ impl Tray for Item {
 mod tests {
     use super::*;
     use scherzo_api::Snapshot;
-    use scherzo_api::client::{ClientState, Event};
+    use scherzo_api::client::{ClientEvent, ClientState};
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-    fn item(requested: &str) -> (Item, UnboundedReceiver<Action>) {
+    fn item(requested: &str) -> (StatusNotifierItem, UnboundedReceiver<MenuAction>) {
         let service = Snapshot {
             state: "running".into(),
             mode: "fifo".into(),
@@ -193,12 +193,12 @@ mod tests {
             ..Snapshot::default()
         };
         let mut state = ClientState::default();
-        state.apply(Event::Properties(Box::new(service)));
+        state.apply(ClientEvent::Properties(Box::new(service)));
         let (actions, chosen) = unbounded_channel();
-        (Item::new(View::of(&state), None, actions), chosen)
+        (StatusNotifierItem::new(View::of(&state), None, actions), chosen)
     }
 
-    fn modes(item: &Item) -> RadioGroup<Item> {
+    fn modes(item: &StatusNotifierItem) -> RadioGroup<StatusNotifierItem> {
         match item.modes() {
             MenuItem::RadioGroup(group) => group,
             _ => panic!("not a group"),
@@ -221,14 +221,14 @@ mod tests {
         let MenuItem::Checkmark(preemption) = item.preemption() else { panic!("not a switch") };
         assert!(preemption.checked && preemption.enabled);
         (preemption.activate)(&mut item);
-        assert_eq!(chosen.try_recv(), Ok(Action::Preemption(false)));
+        assert_eq!(chosen.try_recv(), Ok(MenuAction::Preemption(false)));
         item.activate(0, 0);
-        assert_eq!(chosen.try_recv(), Ok(Action::OpenApp(None)));
+        assert_eq!(chosen.try_recv(), Ok(MenuAction::OpenApp(None)));
     }
 
     #[test]
     fn without_a_service_only_opening_and_quitting_are_left() {
-        let item = Item::new(View::of(&ClientState::default()), None, unbounded_channel().0);
+        let item = StatusNotifierItem::new(View::of(&ClientState::default()), None, unbounded_channel().0);
         assert!(modes(&item).options.iter().all(|option| !option.enabled));
         let MenuItem::Checkmark(enabled) = item.enabled() else { panic!("not a switch") };
         assert!(!enabled.enabled);

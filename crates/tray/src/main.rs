@@ -23,9 +23,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use item::Item;
+use item::StatusNotifierItem;
 use session::Session;
-use view::{Action, View};
+use view::{MenuAction, View};
 
 /// Wait before the session bus is tried again, at first and at most.
 const RETRY: Duration = Duration::from_secs(1);
@@ -106,12 +106,12 @@ async fn show(
     client: &Arc<Client>,
     states: &mut watch::Receiver<ClientState>,
     session: &Session,
-    (actions, chosen): &mut (mpsc::UnboundedSender<Action>, mpsc::UnboundedReceiver<Action>),
+    (actions, chosen): &mut (mpsc::UnboundedSender<MenuAction>, mpsc::UnboundedReceiver<MenuAction>),
     exits: &mut Exits,
 ) -> Result<End> {
     let (problems, mut failed) = mpsc::unbounded_channel();
     let autostart = Autostart::of_this_person(&scherzo_i18n::data_dir());
-    let item = Item::new(View::of(&states.borrow_and_update()), autostart.clone(), actions.clone());
+    let item = StatusNotifierItem::new(View::of(&states.borrow_and_update()), autostart.clone(), actions.clone());
     let Ok(tray) = item.assume_sni_available(true).spawn().await else { return Ok(End::BusLost) };
     let end = loop {
         tokio::select! {
@@ -122,17 +122,17 @@ async fn show(
                 tray.update(|item| item.view = View::of(&state)).await;
             }
             Some(action) = chosen.recv() => match action {
-                Action::Quit => break End::Quit,
-                Action::OpenApp(token) => {
+                MenuAction::Quit => break End::Quit,
+                MenuAction::OpenApp(token) => {
                     if let Err(problem) = session.open_app(token).await {
                         session.tell(&view::no_app(&problem)).await;
                     }
                 }
-                Action::Autostart(on) => {
+                MenuAction::Autostart(on) => {
                     if let Some(Err(problem)) = autostart.as_ref().map(|autostart| autostart.set(on)) {
                         session.tell(&view::no_autostart(&problem)).await;
                     }
-                    tray.update(Item::look_at_autostart).await;
+                    tray.update(StatusNotifierItem::look_at_autostart).await;
                 }
                 action => drop(tokio::spawn(act(Arc::clone(client), action, problems.clone()))),
             },
@@ -176,12 +176,12 @@ impl Exits {
 }
 
 /// Does what was chosen. It may take a while: a person may be asked for a password.
-async fn act(client: Arc<Client>, action: Action, problems: mpsc::UnboundedSender<Error>) {
+async fn act(client: Arc<Client>, action: MenuAction, problems: mpsc::UnboundedSender<Error>) {
     let done = match action {
-        Action::Mode(mode) => client.set_mode(mode).await,
-        Action::Preemption(on) => client.set_preemption(on).await,
-        Action::Enabled(on) => client.set_enabled(on).await,
-        Action::OpenApp(_) | Action::Autostart(_) | Action::Quit => Ok(()),
+        MenuAction::Mode(mode) => client.set_mode(mode).await,
+        MenuAction::Preemption(on) => client.set_preemption(on).await,
+        MenuAction::Enabled(on) => client.set_enabled(on).await,
+        MenuAction::OpenApp(_) | MenuAction::Autostart(_) | MenuAction::Quit => Ok(()),
     };
     if let Err(problem) = done {
         // The receiver ends with the icon; then nobody can be told.

@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use tokio::sync::mpsc::UnboundedSender;
 use zbus::OwnedVariant;
 
-use crate::view::Action;
+use crate::view::MenuAction;
 
 /// What other programs may ask for, as of any application: the app makes it leave the panel.
-pub struct Remote(UnboundedSender<Action>);
+pub struct Remote(UnboundedSender<MenuAction>);
 
 #[zbus::interface(name = "org.freedesktop.Application")]
 impl Remote {
     fn activate(&self, platform_data: HashMap<String, OwnedVariant>) {
         let token = platform_data.get("activation-token").and_then(|token| String::try_from(token.clone()).ok());
-        self.send(Action::OpenApp(token));
+        self.send(MenuAction::OpenApp(token));
     }
 
     fn open(&self, _uris: Vec<String>, platform_data: HashMap<String, OwnedVariant>) {
@@ -32,7 +32,7 @@ impl Remote {
     ) -> zbus::fdo::Result<()> {
         match action {
             "quit" => {
-                self.send(Action::Quit);
+                self.send(MenuAction::Quit);
                 Ok(())
             }
             _ => Err(zbus::fdo::Error::InvalidArgs(format!("there is no action {action}"))),
@@ -42,11 +42,11 @@ impl Remote {
 
 impl Remote {
     /// Sends what is asked for.
-    pub fn new(actions: UnboundedSender<Action>) -> Self {
+    pub fn new(actions: UnboundedSender<MenuAction>) -> Self {
         Self(actions)
     }
 
-    fn send(&self, action: Action) {
+    fn send(&self, action: MenuAction) {
         // The receiver lives as long as the program.
         let _ = self.0.send(action);
     }

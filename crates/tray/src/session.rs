@@ -10,7 +10,7 @@ use zbus::names::BusName;
 use zbus::{Connection, Variant};
 
 use crate::remote::Remote;
-use crate::view::{Action, Notice};
+use crate::view::{MenuAction, Notice};
 
 /// Held by the one that is in the panel.
 const OWN_NAME: &str = "org.scherzo.Tray";
@@ -43,7 +43,7 @@ trait Notifications {
 }
 
 #[zbus::proxy(interface = "org.freedesktop.Application")]
-trait Application {
+trait FreedesktopApplication {
     fn activate(&self, platform_data: HashMap<&str, Variant<'_>>) -> zbus::Result<()>;
 }
 
@@ -54,7 +54,7 @@ pub struct Session {
 
 impl Session {
     /// Connects; `None` if another one is in the panel already. What others ask for by its name becomes `actions`.
-    pub async fn connect(actions: UnboundedSender<Action>) -> zbus::Result<Option<Self>> {
+    pub async fn connect(actions: UnboundedSender<MenuAction>) -> zbus::Result<Option<Self>> {
         let bus = Builder::session().serve_at(OWN_PATH, Remote::new(actions)).build().await?;
         match bus.request_name_with_flags(OWN_NAME, RequestNameFlags::DO_NOT_QUEUE).await {
             Ok(_) => {}
@@ -107,7 +107,7 @@ impl Session {
     }
 
     async fn activate_app(&self, token: Option<&str>) -> zbus::Result<()> {
-        let app = ApplicationProxy::builder(&self.bus).destination(APP_NAME).path(APP_PATH).build().await?;
+        let app = FreedesktopApplicationProxy::builder(&self.bus).destination(APP_NAME).path(APP_PATH).build().await?;
         app.activate(token.map(|token| ("activation-token", token.into())).into_iter().collect()).await
     }
 }

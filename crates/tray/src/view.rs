@@ -8,7 +8,7 @@ use scherzo_i18n::{fill, gettext, known};
 
 /// What can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum MenuAction {
     /// A mode.
     Mode(RequestedMode),
     /// Preemption on or off.
@@ -202,11 +202,11 @@ pub fn no_autostart(problem: &std::io::Error) -> Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scherzo_api::client::{Event, Exit};
+    use scherzo_api::client::{ClientEvent, Exit};
 
     fn known(service: Snapshot) -> View {
         let mut state = ClientState::default();
-        state.apply(Event::Properties(Box::new(service)));
+        state.apply(ClientEvent::Properties(Box::new(service)));
         View::of(&state)
     }
 
@@ -259,9 +259,9 @@ mod tests {
             state.apply(event);
             View::of(&state)
         };
-        assert_eq!(after(Event::ServiceAbsent(true)).enabled, Some(false));
-        assert_eq!(after(Event::ServiceAbsent(false)).enabled, None);
-        let lost = after(Event::BusLost("gone".into()));
+        assert_eq!(after(ClientEvent::ServiceAbsent(true)).enabled, Some(false));
+        assert_eq!(after(ClientEvent::ServiceAbsent(false)).enabled, None);
+        let lost = after(ClientEvent::BusLost("gone".into()));
         assert_eq!((lost.enabled, lost.choices, lost.icon), (None, None, OFF_ICON));
     }
 
@@ -278,8 +278,8 @@ mod tests {
         let exit = Exit { reason: "kernel-unloaded".into(), details: [("text".into(), "SysRq-S".into())].into() };
         let told = |after: State| {
             let mut state = ClientState::default();
-            state.apply(Event::Exited(exit.clone()));
-            state.apply(Event::Properties(Box::new(service(after))));
+            state.apply(ClientEvent::Exited(exit.clone()));
+            state.apply(ClientEvent::Properties(Box::new(service(after))));
             ejection(&state)
         };
         assert!(told(State::Fallback).is_some_and(|notice| notice.text.contains("SysRq-S")));

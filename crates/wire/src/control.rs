@@ -1,18 +1,7 @@
 //! The control word: how the loaded scheduler is told to behave differently, in one aligned store.
 
 use scherzo_model::LoadSettings;
-pub use scherzo_model::Mode;
-
-/// Which queues new work enters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Order {
-    /// By deadline.
-    #[default]
-    Deadline = 0,
-    /// By arrival.
-    Fifo = 1,
-}
+pub use scherzo_model::{Mode, Order};
 
 /// How a CPU is found for a task, and by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

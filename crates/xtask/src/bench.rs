@@ -11,9 +11,9 @@ use scherzo_compare::contender::{Contender, PEER_PATH};
 use scherzo_compare::provenance::Provenance;
 use scherzo_compare::report::{Comparison, Publication, replace_generated};
 use scherzo_compare::{self as compare, ComparisonPlan, Workload, peer};
-use scherzo_rig::kernels::{Kernel, Role};
+use scherzo_rig::kernels::{GuestKernel, Role};
 use scherzo_rig::progress::say;
-use scherzo_rig::qemu::{Machine, Time};
+use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 use scherzo_rig::{product, shell::Shell};
 
@@ -90,14 +90,14 @@ fn verdict(missed: &[String]) -> ExitCode {
 /// Runs a guest for each kernel side by side: on virtual clocks they do not disturb each other.
 fn compare_on_each(
     rig: &Rig,
-    kernels: &[&Kernel],
+    kernels: &[&GuestKernel],
     plan: &ComparisonPlan,
     nr_cpus: u32,
     payload: &Path,
 ) -> Result<Vec<Comparison>> {
     say(&format!("measuring takes {} s of the guest's clock on each kernel", plan.guest_seconds()));
-    let machine = Machine { nr_cpus, time: Time::Virtual, ..Machine::default() };
-    let compare = |kernel: &Kernel| {
+    let machine = GuestMachine { nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
+    let compare = |kernel: &GuestKernel| {
         let mut guest = rig.boot_patiently(kernel, &machine, payload)?;
         let release = guest.check("uname -r", std::time::Duration::from_secs(10))?;
         let samples = compare::run(&mut guest, plan, &release)?;
@@ -139,7 +139,7 @@ impl BenchOptions {
         format!("{begin} --rounds {rounds} --seconds {seconds} --cpus {cpus}")
     }
 
-    fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a Kernel>> {
+    fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a GuestKernel>> {
         if self.kernel.is_empty() {
             return [Role::Lts, Role::Newest].into_iter().map(|role| rig.kernel(role)).collect();
         }

@@ -10,7 +10,7 @@ use clap::Args;
 use scherzo_cases::demo;
 use scherzo_rig::kernels::Role;
 use scherzo_rig::product;
-use scherzo_rig::qemu::{Accel, Machine, Time};
+use scherzo_rig::qemu::{Accel, GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 use scherzo_rig::shell::{Native, Shell};
 
@@ -48,11 +48,11 @@ fn show_in_guest(rig: &Rig, tree: &Path) -> Result<()> {
     let kernel = rig.kernel(Role::Lts).or_else(|_| rig.kernel(Role::Newest))?;
     let payload = rig.payload(tree)?;
     // In emulation only a clock that counts instructions gives meaningful figures.
-    let time = if rig.accel(kernel)? == Accel::Kvm { Time::Real } else { Time::Virtual };
-    let machine = Machine { nr_cpus: NR_CPUS, time, ..Machine::default() };
+    let time = if rig.accel(kernel)? == Accel::Kvm { GuestTime::Real } else { GuestTime::Virtual };
+    let machine = GuestMachine { nr_cpus: NR_CPUS, time, ..GuestMachine::default() };
     let mut guest = rig.boot_patiently(kernel, &machine, &payload)?;
     demo::show(&mut guest)?;
-    if time == Time::Virtual {
+    if time == GuestTime::Virtual {
         println!(
             "\nThis guest is emulated: its {NR_CPUS} CPUs take turns, so that a mode that leaves some of them idle loses \
              no throughput here, and no latency is shorter than a turn."

@@ -9,7 +9,7 @@ use clap::Args;
 use scherzo_rig::guest::{Guest, show};
 use scherzo_rig::image::copy_tree;
 use scherzo_rig::product;
-use scherzo_rig::qemu::{Machine, Time};
+use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 
 #[derive(Args)]
@@ -27,7 +27,7 @@ pub(crate) struct GuestOptions {
     /// (real on KVM, else virtual: for storms of loads and unloads), or slow (real on KVM, else virtual on a slow
     /// computer: for hours)
     #[arg(long, default_value = "real")]
-    time: Time,
+    time: GuestTime,
     /// Further -smp properties, such as sockets=2,cores=2
     #[arg(long, default_value = "")]
     topology: String,
@@ -97,15 +97,15 @@ fn serve_terminal(guest: &mut Guest, limit: u64) -> Result<()> {
 }
 
 impl GuestOptions {
-    fn machine(&self) -> Machine {
-        Machine {
+    fn machine(&self) -> GuestMachine {
+        GuestMachine {
             nr_cpus: self.cpus,
             memory_mib: self.memory,
             time: self.time,
             topology: self.topology.clone(),
             nr_nodes: self.nodes,
             cmdline: self.cmdline.clone(),
-            ..Machine::default()
+            ..GuestMachine::default()
         }
     }
 }

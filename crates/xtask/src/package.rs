@@ -12,7 +12,7 @@ use scherzo_rig::cache::Cache;
 pub(crate) struct PackageOptions {
     /// For which distributions
     #[arg(required = true)]
-    formats: Vec<Kind>,
+    formats: Vec<PackageKind>,
     /// What distributions count beside the version
     #[arg(long, default_value_t = 1)]
     revision: u32,
@@ -22,7 +22,7 @@ pub(crate) struct PackageOptions {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum PackageKind {
     /// Debian, Ubuntu
     Deb,
     /// Fedora
@@ -39,10 +39,10 @@ pub(crate) fn run(checkout: &Path, options: &PackageOptions) -> Result<ExitCode>
     let to = options.to.clone().unwrap_or_else(|| checkout.join("target/packages"));
     for kind in &options.formats {
         let format = match kind {
-            Kind::Deb => PackageFormat::Deb,
-            Kind::Rpm => PackageFormat::Rpm,
-            Kind::Arch => PackageFormat::Arch,
-            Kind::Reproducible => {
+            PackageKind::Deb => PackageFormat::Deb,
+            PackageKind::Rpm => PackageFormat::Rpm,
+            PackageKind::Arch => PackageFormat::Arch,
+            PackageKind::Reproducible => {
                 maker.reproduce()?;
                 continue;
             }

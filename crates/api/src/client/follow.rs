@@ -12,7 +12,7 @@ use zbus::fdo::{DBusProxy, NameOwnerChangedStream, PropertiesProxy};
 use zbus::names::{BusName, InterfaceName, OwnedUniqueName, WellKnownName};
 use zbus::proxy::CacheProperties;
 
-use super::{Bus, ClientState, Entry, Event, Exit, Link, Reading, Watched};
+use super::{Bus, ClientEvent, ClientState, Entry, Exit, Link, Reading, Watched};
 use crate::details;
 use crate::histogram::Waits;
 use crate::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
@@ -37,7 +37,7 @@ pub(super) async fn start_service(bus: &Connection) -> Result<(), Error> {
     started.map(drop).map_err(|problem| zbus::Error::from(problem).into())
 }
 
-pub(super) struct Follower<F> {
+pub(super) struct TopicFollower<F> {
     bus: Bus,
     on_change: F,
     state: ClientState,
@@ -46,7 +46,7 @@ pub(super) struct Follower<F> {
     impatience: Arc<Notify>,
 }
 
-impl<F: FnMut(&ClientState)> Follower<F> {
+impl<F: FnMut(&ClientState)> TopicFollower<F> {
     pub(super) fn new(
         bus: Bus,
         on_change: F,
@@ -71,7 +71,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 }
                 Err(error) => error.to_string(),
             };
-            self.hear(Event::BusLost(problem));
+            self.hear(ClientEvent::BusLost(problem));
             tokio::select! {
                 () = sleep(wait) => wait = (wait * 2).min(RETRY_AT_MOST),
                 () = self.impatience.notified() => wait = RETRY,
@@ -100,7 +100,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 self.follow_service(bus, &owner, &mut owners).await?;
             } else {
                 let names = registry.list_activatable_names().await.map_err(zbus::Error::from)?;
-                self.hear(Event::ServiceAbsent(names.iter().any(|name| name.as_str() == BUS_NAME)));
+                self.hear(ClientEvent::ServiceAbsent(names.iter().any(|name| name.as_str() == BUS_NAME)));
                 tokio::select! {
                     Some(_) = owners.next() => {}
                     // Something was installed or removed.
@@ -149,7 +149,7 @@ impl<F: FnMut(&ClientState)> Follower<F> {
                 }
                 Some(exit) = exits.next() => if let Ok(exit) = exit.args() {
                     let details = details::from_wire(exit.details());
-                    self.hear(Event::Exited(Exit { reason: exit.reason().clone(), details }));
+                    self.hear(ClientEvent::Exited(Exit { reason: exit.reason().clone(), details }));
                 },
                 Some(second) = seconds.next() => if let Ok(second) = second.args() {
                     self.read_waits(&service, Stats::from_wire(second.stats())).await;
@@ -184,9 +184,9 @@ impl<F: FnMut(&ClientState)> Follower<F> {
             all.map_err(|problem| problem.to_string())
         };
         let event = match timeout(READ, read).await {
-            Ok(Ok(all)) => Event::Properties(Box::new(Snapshot::from_properties(all))),
-            Ok(Err(problem)) => Event::ServiceSilent(problem),
-            Err(elapsed) => Event::ServiceSilent(elapsed.to_string()),
+            Ok(Ok(all)) => ClientEvent::Properties(Box::new(Snapshot::from_properties(all))),
+            Ok(Err(problem)) => ClientEvent::ServiceSilent(problem),
+            Err(elapsed) => ClientEvent::ServiceSilent(elapsed.to_string()),
         };
         self.hear(event);
     }
@@ -195,18 +195,18 @@ impl<F: FnMut(&ClientState)> Follower<F> {
         // An error means that the scheduler has just been unloaded; a change of State follows.
         if let Ok(Ok(waits)) = timeout(READ, service.get_wait_histogram()).await {
             let waits = Waits::from_wire(&waits);
-            self.hear(Event::Statistics(Box::new(Reading { stats, waits })));
+            self.hear(ClientEvent::Statistics(Box::new(Reading { stats, waits })));
         }
     }
 
     async fn read_history(&mut self, service: &SchedulerProxy<'_>) {
         if let Ok(Ok(entries)) = timeout(READ, service.get_history(0)).await {
             let entry = |(time_s, event, wire)| Entry { time_s, event, details: details::from_wire(&wire) };
-            self.hear(Event::History(entries.into_iter().map(entry).collect()));
+            self.hear(ClientEvent::History(entries.into_iter().map(entry).collect()));
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn hear(&mut self, event: ClientEvent) {
         if self.state.apply(event) {
             (self.on_change)(&self.state);
         }

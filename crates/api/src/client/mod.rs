@@ -1,6 +1,6 @@
 //! A client of the service, for programs that show it: applets, apps.
 //!
-//! [`ClientState`] is the state that such a program shows, a fold over [`Event`]s. [`Client`] keeps it current: it connects
+//! [`ClientState`] is the state that such a program shows, a fold over [`ClientEvent`]s. [`Client`] keeps it current: it connects
 //! to the bus, follows the service, reconnects when either has gone, and passes every new state to a closure. It has a
 //! thread of its own, which sleeps until a message arrives, so it works with any main loop and without one:
 //!
@@ -38,7 +38,7 @@ use crate::details::{self, Details};
 use crate::types::{RequestedMode, Seat};
 use crate::{Error, SchedulerProxy, patience};
 
-pub use state::{ClientState, Entry, Event, Exit, Link, Reading, TELL_AFTER};
+pub use state::{ClientEvent, ClientState, Entry, Exit, Link, Reading, TELL_AFTER};
 
 /// Where the service is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Drop for Watch {
 
 /// What a finding of [`Client::diagnose`] says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DiagnosisFinding {
     /// A stable id.
     pub id: String,
     /// `good`, `note`, `warning` or `error`.
@@ -123,7 +123,7 @@ impl Client {
         let impatience = Arc::new(Notify::new());
         let (end, ended) = tokio::sync::oneshot::channel();
         let handle = runtime.handle().clone();
-        let follower = follow::Follower::new(bus, on_change, connections, wanted, Arc::clone(&impatience));
+        let follower = follow::TopicFollower::new(bus, on_change, connections, wanted, Arc::clone(&impatience));
         thread::Builder::new().name("scherzo-client".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -186,9 +186,10 @@ impl Client {
     }
 
     /// See `Diagnose`.
-    pub async fn diagnose(&self) -> Result<Vec<Finding>, Error> {
+    pub async fn diagnose(&self) -> Result<Vec<DiagnosisFinding>, Error> {
         let findings = self.ask(|service| async move { service.diagnose().await }).await?;
-        let finding = |(id, severity, text, wire)| Finding { id, severity, text, details: details::from_wire(&wire) };
+        let finding =
+            |(id, severity, text, wire)| DiagnosisFinding { id, severity, text, details: details::from_wire(&wire) };
         Ok(findings.into_iter().map(finding).collect())
     }
 

@@ -78,7 +78,7 @@ impl Exit {
 
 /// What changes the state of a client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ClientEvent {
     /// The bus cannot be reached, or was lost.
     BusLost(String),
     /// Nobody owns the service's name; whether the bus could start it.
@@ -97,7 +97,7 @@ pub enum Event {
 
 /// The state of a client.
 ///
-/// Fold [`Event`]s into it with [`ClientState::apply`]; [`super::Client`] does so.
+/// Fold [`ClientEvent`]s into it with [`ClientState::apply`]; [`super::Client`] does so.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientState {
     /// Whether the rest is current.
@@ -116,13 +116,13 @@ pub struct ClientState {
 
 impl ClientState {
     /// Applies an event; returns whether the state has changed.
-    pub fn apply(&mut self, event: Event) -> bool {
+    pub fn apply(&mut self, event: ClientEvent) -> bool {
         let before = self.clone();
         match event {
-            Event::BusLost(problem) => self.lose(Link::NoBus { problem }),
-            Event::ServiceAbsent(installed) => self.lose(Link::NoService { installed }),
-            Event::ServiceSilent(problem) => self.lose(Link::NoAnswer { problem }),
-            Event::Properties(service) => {
+            ClientEvent::BusLost(problem) => self.lose(Link::NoBus { problem }),
+            ClientEvent::ServiceAbsent(installed) => self.lose(Link::NoService { installed }),
+            ClientEvent::ServiceSilent(problem) => self.lose(Link::NoAnswer { problem }),
+            ClientEvent::Properties(service) => {
                 self.link = Link::Up;
                 self.service = *service;
                 if !self.is_loaded() {
@@ -130,9 +130,9 @@ impl ClientState {
                 }
             }
             // This reading was sent before the scheduler was unloaded.
-            Event::Statistics(reading) => self.reading = self.is_loaded().then_some(reading),
-            Event::History(history) => self.history = history,
-            Event::Exited(exit) => {
+            ClientEvent::Statistics(reading) => self.reading = self.is_loaded().then_some(reading),
+            ClientEvent::History(history) => self.history = history,
+            ClientEvent::Exited(exit) => {
                 self.last_exit = Some(exit);
                 self.nr_exits += 1;
             }
@@ -176,17 +176,17 @@ impl ClientState {
 mod tests {
     use super::*;
 
-    fn service(state: State) -> Event {
+    fn service(state: State) -> ClientEvent {
         let enabled = state != State::Stopped;
-        Event::Properties(Box::new(Snapshot { enabled, state: state.name().to_owned(), ..Snapshot::default() }))
+        ClientEvent::Properties(Box::new(Snapshot { enabled, state: state.name().to_owned(), ..Snapshot::default() }))
     }
 
-    fn reading(nr_switches: u64) -> Event {
+    fn reading(nr_switches: u64) -> ClientEvent {
         let stats = Stats { nr_switches, ..Stats::default() };
-        Event::Statistics(Box::new(Reading { stats, waits: Waits::default() }))
+        ClientEvent::Statistics(Box::new(Reading { stats, waits: Waits::default() }))
     }
 
-    fn after(events: impl IntoIterator<Item = Event>) -> ClientState {
+    fn after(events: impl IntoIterator<Item = ClientEvent>) -> ClientState {
         let mut state = ClientState::default();
         for event in events {
             state.apply(event);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_lost_bus_leaves_nothing_current_and_a_return_does() {
-        let mut state = after([service(State::Running), reading(7), Event::BusLost("gone".into())]);
+        let mut state = after([service(State::Running), reading(7), ClientEvent::BusLost("gone".into())]);
         assert_eq!(state.link, Link::NoBus { problem: "gone".into() });
         assert_eq!((state.current(), &state.reading), (None, &None));
         assert_eq!(state.service.state, "running", "what was last seen stays readable");
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn a_service_that_is_absent_is_told_from_one_that_is_silent() {
-        assert_eq!(after([Event::ServiceAbsent(true)]).link, Link::NoService { installed: true });
-        assert_eq!(after([Event::ServiceSilent("slow".into())]).link, Link::NoAnswer { problem: "slow".into() });
+        assert_eq!(after([ClientEvent::ServiceAbsent(true)]).link, Link::NoService { installed: true });
+        assert_eq!(after([ClientEvent::ServiceSilent("slow".into())]).link, Link::NoAnswer { problem: "slow".into() });
     }
 
     #[test]
@@ -226,7 +226,8 @@ mod tests {
     #[test]
     fn each_exit_counts_once_and_outlives_a_restart_of_the_service() {
         let exit = Exit { reason: "stall".into(), details: Details::from([("text".into(), "cc1 waited".into())]) };
-        let state = after([Event::Exited(exit.clone()), Event::ServiceAbsent(true), Event::Exited(exit)]);
+        let state =
+            after([ClientEvent::Exited(exit.clone()), ClientEvent::ServiceAbsent(true), ClientEvent::Exited(exit)]);
         assert_eq!(state.nr_exits, 2);
         assert!(state.last_exit.unwrap().why().contains("cc1 waited"));
     }
@@ -235,14 +236,14 @@ mod tests {
     fn an_exit_lasts_until_something_has_come_of_it() {
         let exit = Exit { reason: "engine-killed".into(), details: Details::new() };
         let lasts =
-            |event| after([service(State::Running), Event::Exited(exit.clone()), event]).lasting_exit().is_some();
+            |event| after([service(State::Running), ClientEvent::Exited(exit.clone()), event]).lasting_exit().is_some();
         for state in [State::Fallback, State::Starting, State::Foreign, State::Unsupported] {
             assert!(lasts(service(state)), "{state}");
         }
         for state in [State::Running, State::Degraded, State::Stopped] {
             assert!(!lasts(service(state)), "{state}");
         }
-        assert!(lasts(Event::ServiceAbsent(true)), "whoever would load it again has gone too");
+        assert!(lasts(ClientEvent::ServiceAbsent(true)), "whoever would load it again has gone too");
         assert_eq!(after([service(State::Fallback)]).lasting_exit(), None, "nothing was witnessed");
     }
 

@@ -43,7 +43,7 @@ impl Plan {
 
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct ComparisonOutcome {
     kernel: Vec<Histogram>,
     scherzo: Vec<Histogram>,
 }
@@ -65,7 +65,7 @@ const SIGNIFICANCE: f64 = 0.05;
 const FACTOR_AT_LEAST: f64 = 1.1;
 const NR_ROUNDS_AT_LEAST: usize = 4;
 
-impl Outcome {
+impl ComparisonOutcome {
     /// Adds a round.
     pub(crate) fn add(&mut self, side: Side, round: Histogram) {
         self.rounds_mut(side).push(round);
@@ -188,8 +188,8 @@ mod tests {
         histogram
     }
 
-    fn outcome(kernel: &[usize], scherzo: &[usize]) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn outcome(kernel: &[usize], scherzo: &[usize]) -> ComparisonOutcome {
+        let mut outcome = ComparisonOutcome::default();
         for bucket in kernel {
             outcome.add(Side::Kernel, round(*bucket));
         }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn little_says_little() {
         assert_eq!(outcome(&[12; 3], &[6; 3]).difference(), Difference::Unknown);
-        assert_eq!(Outcome::default().difference(), Difference::Unknown);
+        assert_eq!(ComparisonOutcome::default().difference(), Difference::Unknown);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Health {
 
 /// What someone asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct HoldRow {
     pub(crate) cookie: u32,
     pub(crate) title: String,
     pub(crate) text: String,
@@ -96,7 +96,7 @@ pub(crate) struct Controls {
     pub(crate) enabled: bool,
     pub(crate) mode: RequestedMode,
     pub(crate) preemption: bool,
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) holds: Vec<HoldRow>,
     /// What is wrong although Scherzo is turned on, and a button that helps.
     pub(crate) banner: Option<(String, Option<Way>)>,
 }
@@ -216,7 +216,7 @@ impl Controls {
             enabled: service.enabled,
             mode: service.requested_mode.parse().unwrap_or_default(),
             preemption: service.preemption,
-            holds: service.holds.iter().filter_map(Hold::of).collect(),
+            holds: service.holds.iter().filter_map(HoldRow::of).collect(),
             banner: banner(state),
         }
     }
@@ -230,7 +230,7 @@ fn banner(state: Option<State>) -> Option<(String, Option<Way>)> {
     }
 }
 
-impl Hold {
+impl HoldRow {
     fn of(details: &scherzo_api::details::Details) -> Option<Self> {
         let cookie = details.get("cookie")?.to_string().parse().ok()?;
         let mode = Mode::from_name(&details.get("mode")?.to_string())?;
@@ -250,7 +250,7 @@ impl Hold {
 
 #[cfg(test)]
 mod tests {
-    use scherzo_api::client::Event;
+    use scherzo_api::client::ClientEvent;
     use scherzo_api::details::Details;
 
     use super::*;
@@ -260,7 +260,7 @@ mod tests {
             Snapshot { state: state.into(), mode: "interactive".into(), enabled: true, ..Snapshot::default() };
         edit(&mut service);
         let mut known = ClientState::default();
-        known.apply(Event::Properties(Box::new(service)));
+        known.apply(ClientEvent::Properties(Box::new(service)));
         Page::of(&known, true)
     }
 
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    fn obstacle(events: &[Event]) -> Obstacle {
+    fn obstacle(events: &[ClientEvent]) -> Obstacle {
         let mut known = ClientState::default();
         for event in events {
             known.apply(event.clone());
@@ -285,10 +285,10 @@ mod tests {
     #[test]
     fn every_way_of_not_reaching_the_service_is_told_apart() {
         let pages = [
-            obstacle(&[Event::BusLost("gone".into())]),
-            obstacle(&[Event::ServiceAbsent(true)]),
-            obstacle(&[Event::ServiceAbsent(false)]),
-            obstacle(&[Event::ServiceSilent("timeout".into())]),
+            obstacle(&[ClientEvent::BusLost("gone".into())]),
+            obstacle(&[ClientEvent::ServiceAbsent(true)]),
+            obstacle(&[ClientEvent::ServiceAbsent(false)]),
+            obstacle(&[ClientEvent::ServiceSilent("timeout".into())]),
         ];
         let titles: std::collections::BTreeSet<_> = pages.iter().map(|page| &page.title).collect();
         assert_eq!(titles.len(), pages.len());
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_first_page_offers_to_turn_it_on_only_before_it_ever_was() {
-        let stopped = Event::Properties(Box::new(Snapshot { state: "stopped".into(), ..Snapshot::default() }));
+        let stopped = ClientEvent::Properties(Box::new(Snapshot { state: "stopped".into(), ..Snapshot::default() }));
         assert_eq!(obstacle(&[stopped]).way, Way::TurnOn);
         let off = controls("stopped", |service| service.enabled = false);
         assert_eq!((off.health, off.enabled), (Health::Off, false));
@@ -350,13 +350,13 @@ mod tests {
         hold.insert("reason".into(), "A film".into());
         assert_eq!(
             shown(&hold)[0],
-            Hold { cookie: 7, title: "org.example.Player".into(), text: "Low Power · A film".into() }
+            HoldRow { cookie: 7, title: "org.example.Player".into(), text: "Low Power · A film".into() }
         );
         hold.remove("application");
         hold.remove("reason");
         assert_eq!(
             shown(&hold)[0],
-            Hold { cookie: 7, title: "A program of another user".into(), text: "Low Power".into() },
+            HoldRow { cookie: 7, title: "A program of another user".into(), text: "Low Power".into() },
             "it can be released all the same"
         );
         hold.insert("cookie".into(), "x".into());

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use scherzo_api::Snapshot;
-use scherzo_api::client::Finding;
+use scherzo_api::client::DiagnosisFinding;
 use scherzo_i18n::gettext;
 
 /// How much a finding matters.
@@ -56,13 +56,13 @@ impl Weight {
 }
 
 /// The heaviest first; those of one weight in the service's order.
-pub(crate) fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn sorted(mut findings: Vec<DiagnosisFinding>) -> Vec<DiagnosisFinding> {
     findings.sort_by_key(|finding| Weight::of(&finding.severity));
     findings
 }
 
 /// The headline for all findings.
-pub(crate) fn summary(findings: &[Finding]) -> String {
+pub(crate) fn summary(findings: &[DiagnosisFinding]) -> String {
     match findings.iter().map(|finding| Weight::of(&finding.severity)).min() {
         Some(Weight::Error) => gettext("Something keeps Scherzo from working"),
         Some(Weight::Warning) => gettext("Something may cause trouble"),
@@ -71,7 +71,7 @@ pub(crate) fn summary(findings: &[Finding]) -> String {
 }
 
 /// The text to send: English, whatever the reader's language, for whoever looks into it.
-pub(crate) fn text(service: &Snapshot, findings: &[Finding], app_version: &str, os: &str) -> String {
+pub(crate) fn text(service: &Snapshot, findings: &[DiagnosisFinding], app_version: &str, os: &str) -> String {
     let mut text = format!("Scherzo {app_version}, service {}, on {os}\n", service.version);
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -100,8 +100,13 @@ mod tests {
 
     use super::*;
 
-    fn finding(id: &str, severity: &str) -> Finding {
-        Finding { id: id.into(), severity: severity.into(), text: format!("About {id}."), details: Details::new() }
+    fn finding(id: &str, severity: &str) -> DiagnosisFinding {
+        DiagnosisFinding {
+            id: id.into(),
+            severity: severity.into(),
+            text: format!("About {id}."),
+            details: Details::new(),
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use scherzo_api::histogram::Histogram;
 use scherzo_i18n::{fill, gettext, ngettext};
 
 use crate::model::buckets::{Chart, Range};
-use crate::model::compare::{Outcome, Plan, Side};
+use crate::model::compare::{ComparisonOutcome, Plan, Side};
 use crate::model::plot::Hue;
 use crate::model::probe::Probe;
 use crate::notices::{Notices, error_text};
@@ -115,7 +115,7 @@ glib::wrapper! {
 }
 
 /// Why a comparison has no result.
-enum Failure {
+enum ComparisonFailure {
     Cancelled,
     /// A sentence.
     Told(String),
@@ -207,7 +207,7 @@ impl ComparePage {
             note(Some(was_on));
             let outcome = page.measure(&service, plan).await;
             let restored = match &outcome {
-                Err(Failure::Refused(_)) => {
+                Err(ComparisonFailure::Refused(_)) => {
                     note(None);
                     Ok(())
                 }
@@ -228,38 +228,38 @@ impl ComparePage {
         self.imp().probe.take();
     }
 
-    async fn measure(&self, service: &Service, plan: Plan) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::default();
+    async fn measure(&self, service: &Service, plan: Plan) -> Result<ComparisonOutcome, ComparisonFailure> {
+        let mut outcome = ComparisonOutcome::default();
         let sides = plan.sides();
         for (nth, side) in sides.iter().enumerate() {
             self.show_progress(nth, sides.len(), *side);
             let exits = service.state().nr_exits;
             let switched = service.client().set_enabled(*side == Side::Scherzo).await;
             switched.map_err(|error| match error {
-                Error::AccessDenied(_) if nth == 0 => Failure::Refused(error_text(&error)),
-                error => Failure::Told(error_text(&error)),
+                Error::AccessDenied(_) if nth == 0 => ComparisonFailure::Refused(error_text(&error)),
+                error => ComparisonFailure::Told(error_text(&error)),
             })?;
             let round = self.measure_round(Duration::from_secs(plan.round_s.into())).await?;
             if service.state().nr_exits != exits || service.state().is_loaded() != (*side == Side::Scherzo) {
-                return Err(Failure::Told(gettext("Something else changed the scheduler meanwhile")));
+                return Err(ComparisonFailure::Told(gettext("Something else changed the scheduler meanwhile")));
             }
             outcome.add(*side, round);
         }
         Ok(outcome)
     }
 
-    async fn measure_round(&self, duration: Duration) -> Result<Histogram, Failure> {
+    async fn measure_round(&self, duration: Duration) -> Result<Histogram, ComparisonFailure> {
         let (done, found) = async_channel::bounded(1);
         let tell = move |round| {
             // The receiver is gone if the comparison was cancelled.
             let _ = done.try_send(round);
         };
-        let probe = Probe::start(duration, tell).map_err(|problem| Failure::Told(problem.to_string()))?;
+        let probe = Probe::start(duration, tell).map_err(|problem| ComparisonFailure::Told(problem.to_string()))?;
         if self.imp().is_cancelled.get() {
-            return Err(Failure::Cancelled);
+            return Err(ComparisonFailure::Cancelled);
         }
         self.imp().probe.replace(Some(probe));
-        found.recv().await.map_err(|_| Failure::Cancelled)
+        found.recv().await.map_err(|_| ComparisonFailure::Cancelled)
     }
 
     fn show_progress(&self, nth: usize, nr_rounds: usize, side: Side) {
@@ -273,20 +273,22 @@ impl ComparePage {
         });
     }
 
-    fn show(&self, outcome: Result<Outcome, Failure>) {
+    fn show(&self, outcome: Result<ComparisonOutcome, ComparisonFailure>) {
         let imp = self.imp();
         match outcome {
             Ok(outcome) => self.show_outcome(&outcome),
             Err(failure) => {
                 imp.stack.set_visible_child_name("setup");
-                if let (Failure::Told(text) | Failure::Refused(text), Some(notices)) = (failure, Notices::over(self)) {
+                if let (ComparisonFailure::Told(text) | ComparisonFailure::Refused(text), Some(notices)) =
+                    (failure, Notices::over(self))
+                {
                     notices.say(&text);
                 }
             }
         }
     }
 
-    fn show_outcome(&self, outcome: &Outcome) {
+    fn show_outcome(&self, outcome: &ComparisonOutcome) {
         let imp = self.imp();
         let (title, text) = outcome.in_words();
         imp.difference.set_label(&title);

@@ -6,7 +6,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, glib};
 use scherzo_api::catalogue;
-use scherzo_api::client::{ClientState, Finding, Link};
+use scherzo_api::client::{ClientState, DiagnosisFinding, Link};
 use scherzo_i18n::gettext;
 
 use super::plain_row;
@@ -18,7 +18,7 @@ use crate::service::Service;
 
 mod imp {
     use super::{
-        Cell, CompositeTemplate, Finding, NavigationPageImpl, ObjectImpl, ObjectImplExt, ObjectSubclass,
+        Cell, CompositeTemplate, DiagnosisFinding, NavigationPageImpl, ObjectImpl, ObjectImplExt, ObjectSubclass,
         ObjectSubclassExt, RefCell, Service, TemplateChild, WidgetImpl, glib,
     };
     use gtk::glib::Properties;
@@ -43,7 +43,7 @@ mod imp {
         #[property(get, construct_only)]
         pub(super) service: RefCell<Option<Service>>,
         pub(super) has_looked: Cell<bool>,
-        pub(super) findings: RefCell<Vec<Finding>>,
+        pub(super) findings: RefCell<Vec<DiagnosisFinding>>,
         pub(super) rows: RefCell<Vec<adw::ActionRow>>,
     }
 
@@ -131,7 +131,7 @@ impl DiagnosisPage {
         });
     }
 
-    fn show(&self, findings: Vec<Finding>) {
+    fn show(&self, findings: Vec<DiagnosisFinding>) {
         let imp = self.imp();
         for row in imp.rows.take() {
             imp.summary.remove(&row);
@@ -156,7 +156,7 @@ impl DiagnosisPage {
     }
 }
 
-fn row(finding: &Finding) -> adw::ActionRow {
+fn row(finding: &DiagnosisFinding) -> adw::ActionRow {
     let weight = Weight::of(&finding.severity);
     let row = plain_row(&catalogue::finding_text(&finding.text, &finding.details), "");
     row.set_title_selectable(true);

@@ -14,15 +14,15 @@ use scherzo_i18n::{fill, gettext};
 
 use super::plain_row;
 use crate::model::format::with_commands;
-use crate::model::overview::{Controls, Hold, Obstacle, Page, Way};
+use crate::model::overview::{Controls, HoldRow, Obstacle, Page, Way};
 use crate::notices::Notices;
 use crate::service::Service;
 use crate::window_state::{SEEN_ON, WindowState};
 
 mod imp {
     use super::{
-        BinImpl, CompositeTemplate, Hold, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt, OnceCell, Page,
-        Rc, RefCell, RequestedMode, Service, TemplateChild, WidgetImpl, WindowState, glib,
+        BinImpl, CompositeTemplate, HoldRow, ObjectImpl, ObjectImplExt, ObjectSubclass, ObjectSubclassExt, OnceCell,
+        Page, Rc, RefCell, RequestedMode, Service, TemplateChild, WidgetImpl, WindowState, glib,
     };
     use gtk::subclass::prelude::*;
 
@@ -57,7 +57,7 @@ mod imp {
         pub(super) remembered: OnceCell<Rc<WindowState>>,
         pub(super) choices: OnceCell<Vec<(RequestedMode, gtk::CheckButton)>>,
         pub(super) page: RefCell<Option<Page>>,
-        pub(super) shown_holds: RefCell<Vec<(Hold, adw::ActionRow)>>,
+        pub(super) shown_holds: RefCell<Vec<(HoldRow, adw::ActionRow)>>,
     }
 
     #[glib::object_subclass]
@@ -295,7 +295,7 @@ impl OverviewPage {
     }
 
     /// Rows of holds that stay are kept, so that the keyboard focus stays.
-    fn show_holds(&self, holds: &[Hold]) {
+    fn show_holds(&self, holds: &[HoldRow]) {
         let imp = self.imp();
         let mut shown = imp.shown_holds.borrow_mut();
         shown.retain(|(hold, row)| {
@@ -315,7 +315,7 @@ impl OverviewPage {
         imp.holds.set_visible(!shown.is_empty());
     }
 
-    fn hold_row(&self, hold: &Hold) -> adw::ActionRow {
+    fn hold_row(&self, hold: &HoldRow) -> adw::ActionRow {
         let row = plain_row(&hold.title, &hold.text);
         let release = gtk::Button::builder().label(gettext("_Release")).use_underline(true).build();
         release.set_valign(gtk::Align::Center);

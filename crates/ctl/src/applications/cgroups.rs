@@ -16,12 +16,12 @@ pub(crate) fn applications_of(uid: u32) -> PathBuf {
 
 /// Notices that something in some directories has changed.
 #[derive(Debug)]
-pub(crate) struct Notices {
+pub(crate) struct DirectoryNotices {
     queue: Arc<OwnedFd>,
     heard: mpsc::Receiver<io::Result<()>>,
 }
 
-impl Notices {
+impl DirectoryNotices {
     /// Starts a thread that reads the notices: tokio cannot watch a foreign descriptor in safe code.
     pub(crate) fn new() -> io::Result<Self> {
         let queue = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
@@ -91,7 +91,7 @@ mod tests {
         let slice = directory.path();
         std::fs::create_dir_all(slice.join("app-x.slice/app-y-1.scope")).unwrap();
         std::fs::create_dir(slice.join("app-z@1.service")).unwrap();
-        let mut notices = Notices::new().unwrap();
+        let mut notices = DirectoryNotices::new().unwrap();
         let found = notices.units(slice).unwrap();
         assert_eq!(found, [slice.join("app-x.slice/app-y-1.scope"), slice.join("app-z@1.service")].into());
         std::fs::create_dir(slice.join("app-x.slice/app-y-2.scope")).unwrap();

@@ -11,7 +11,7 @@ use scherzo_rules::Places;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ApplicationsAction;
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::output::{self, Output};
 
@@ -28,7 +28,7 @@ pub(crate) async fn run(session: bool, output: &Output, action: Option<&Applicat
             show(&places, output);
         }
         Some(ApplicationsAction::Watch { slice }) => {
-            watch::run(&Client::connect(session).await?, places, slice.clone()).await?;
+            watch::run(&CommandClient::connect(session).await?, places, slice.clone()).await?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use scherzo_api::types::{Mode, RequestedMode};
 
-use scherzo_rules::Rules;
+use scherzo_rules::ApplicationRules;
 
 /// What runs in one unit: its application's desktop id, and the executables seen in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum Step {
 /// Everything that is known.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    rules: Rules,
+    rules: ApplicationRules,
     units: BTreeMap<PathBuf, Unit>,
     held: BTreeMap<String, (u32, Mode)>,
     /// Applications whose hold someone else released. It stays so until they start again.
@@ -36,7 +36,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Replaces the rules; returns whether they differ from those before.
-    pub(crate) fn rule(&mut self, rules: Rules) -> bool {
+    pub(crate) fn rule(&mut self, rules: ApplicationRules) -> bool {
         let changed = rules != self.rules;
         self.rules = rules;
         changed
@@ -176,7 +176,7 @@ mod tests {
         running.granted("game".into(), 7, Mode::Fifo);
         assert!(!running.needs_executables());
         let rules = [("game", Mode::LowPower), ("/usr/bin/game", Mode::Fifo)];
-        let rules: Rules = rules.map(|(key, mode)| (key.to_owned(), RequestedMode::Mode(mode))).into();
+        let rules: ApplicationRules = rules.map(|(key, mode)| (key.to_owned(), RequestedMode::Mode(mode))).into();
         assert!(running.rule(rules.clone()) && !running.rule(rules));
         assert!(running.needs_executables());
         let expected = [

@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 use zbus::names::OwnedUniqueName;
 
-use super::cgroups::{Notices, applications_of, executables};
+use super::cgroups::{DirectoryNotices, applications_of, executables};
 use super::running::{Running, Step};
 use super::unit;
-use crate::client::Client;
+use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
 use crate::output;
 use scherzo_rules::Places;
@@ -31,7 +31,7 @@ const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::
 type Seen = (PathBuf, String);
 
 /// Runs until a signal ends it. `slice` stands in for the session's own in tests.
-pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>) -> Result<(), Failure> {
+pub(super) async fn run(client: &CommandClient, places: Places, slice: Option<PathBuf>) -> Result<(), Failure> {
     let slice = slice.unwrap_or_else(|| applications_of(rustix::process::getuid().as_raw()));
     let (seen, mut news) = mpsc::channel(16);
     let mut watcher = Watcher::new(client, places, slice, seen).await?;
@@ -62,12 +62,12 @@ pub(super) async fn run(client: &Client, places: Places, slice: Option<PathBuf>)
 }
 
 struct Watcher<'a> {
-    client: &'a Client,
+    client: &'a CommandClient,
     /// Who granted the holds.
     granter: Option<OwnedUniqueName>,
     released: HoldReleasedStream,
     owners: NameOwnerChangedStream,
-    notices: Notices,
+    notices: DirectoryNotices,
     places: Places,
     slice: PathBuf,
     running: Running,
@@ -78,7 +78,7 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     async fn new(
-        client: &'a Client,
+        client: &'a CommandClient,
         places: Places,
         slice: PathBuf,
         seen: mpsc::Sender<Seen>,
@@ -87,7 +87,7 @@ impl<'a> Watcher<'a> {
         let released = scheduler.receive_hold_released().await?;
         let dbus = DBusProxy::new(&client.bus).await?;
         let owners = dbus.receive_name_owner_changed_with_args(&[(0, BUS_NAME)]).await?;
-        let notices = Notices::new().map_err(|error| own_failure(&error))?;
+        let notices = DirectoryNotices::new().map_err(|error| own_failure(&error))?;
         notices.units(&slice).map_err(|error| {
             let sentence =
                 gettext("This session is not run by systemd ({slice}: {error}), so no application can be recognised.");

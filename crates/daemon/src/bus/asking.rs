@@ -8,13 +8,13 @@ use tokio::sync::oneshot;
 use zbus::Connection;
 use zbus::message::Header;
 
-use super::Service;
+use super::BusInterface;
 use super::arguments::{error_of, right_to_change};
 use crate::callers::{Admitted, Cost};
 use crate::config::Change;
 use crate::input::{Answer, HistoryEntry, Input};
 
-impl Service {
+impl BusInterface {
     /// Has settings changed, if the caller may do that.
     pub(super) async fn change_settings(
         &self,

@@ -13,7 +13,7 @@ use scherzo_wire::layout::WIRE_VERSION;
 use scherzo_wire::message::{ToDaemon, ToEngine};
 
 use crate::input::Input;
-use crate::sample::Pages;
+use crate::sample::SharedPages;
 use scherzo_supervisor::{EngineEvent, Run};
 
 /// Starts, tells and kills engines, one at a time.
@@ -46,7 +46,7 @@ impl Reporter {
     }
 
     /// Reports one event, with the pages if it is loaded. A shell that has ended does not listen.
-    pub async fn report(&self, event: EngineEvent, pages: Option<Pages>) {
+    pub async fn report(&self, event: EngineEvent, pages: Option<SharedPages>) {
         debug!("engine {}: {event:?}", self.run.0);
         let _ = self.inputs.send(Input::Engine { run: self.run, event, pages }).await;
     }

@@ -21,8 +21,8 @@ use tracing::{debug, warn};
 
 use super::{Engine, Reporter, event_of};
 use crate::input::Input;
-use crate::readiness::Watched;
-use crate::sample::Pages;
+use crate::readiness::ReadySocket;
+use crate::sample::SharedPages;
 use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 /// A process that has closed its socket is about to end; only if it takes longer is the hang-up worth a report.
@@ -39,23 +39,23 @@ pub fn installed_path() -> io::Result<PathBuf> {
 pub struct Real {
     path: PathBuf,
     inputs: mpsc::Sender<Input>,
-    running: Option<Line>,
+    running: Option<EngineConnection>,
     /// What the engine that runs was told to load.
     settings: Option<LoadSettings>,
-    standby: Option<Standby>,
+    standby: Option<StandbyEngine>,
 }
 
 /// The way to a process.
 #[derive(Clone, Debug)]
-struct Line {
-    socket: Arc<Watched>,
+struct EngineConnection {
+    socket: Arc<ReadySocket>,
     kill: Arc<Notify>,
 }
 
 /// A process that prepares, or has prepared, and waits to be told whose engine it is. It ends when this is dropped.
 #[derive(Debug)]
-struct Standby {
-    line: Line,
+struct StandbyEngine {
+    line: EngineConnection,
     take: oneshot::Sender<Reporter>,
 }
 
@@ -66,7 +66,7 @@ impl Real {
         Self { path, inputs, running: None, settings: None, standby: None }
     }
 
-    fn start(&self) -> io::Result<(Line, Child)> {
+    fn start(&self) -> io::Result<(EngineConnection, Child)> {
         let (ours, theirs) = channel::pair()?;
         let child = Command::new(&self.path)
             .env_clear()
@@ -74,21 +74,21 @@ impl Real {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()?;
-        Ok((Line { socket: Arc::new(Watched::new(ours)?), kill: Arc::new(Notify::new()) }, child))
+        Ok((EngineConnection { socket: Arc::new(ReadySocket::new(ours)?), kill: Arc::new(Notify::new()) }, child))
     }
 
-    fn start_standby(&self, settings: LoadSettings) -> io::Result<Standby> {
+    fn start_standby(&self, settings: LoadSettings) -> io::Result<StandbyEngine> {
         let (line, child) = self.start()?;
         line.send(&ToEngine::Prepare(settings))?;
         let (take, taken) = oneshot::channel();
         tokio::spawn(wait_in_reserve(line.clone(), child, taken));
-        Ok(Standby { line, take })
+        Ok(StandbyEngine { line, take })
     }
 
     /// The engine of that reporter's run, if there is a standby engine; else the reporter is back.
-    fn take_standby(&mut self, reporter: Reporter) -> Result<Line, Reporter> {
-        match self.standby.take().filter(Standby::is_alive) {
-            Some(Standby { line, take }) => take.send(reporter).map(|()| line),
+    fn take_standby(&mut self, reporter: Reporter) -> Result<EngineConnection, Reporter> {
+        match self.standby.take().filter(StandbyEngine::is_alive) {
+            Some(StandbyEngine { line, take }) => take.send(reporter).map(|()| line),
             None => Err(reporter),
         }
     }
@@ -139,7 +139,7 @@ impl Engine for Real {
 
     fn prepare_standby(&mut self) {
         let Some(settings) = self.settings else { return };
-        if self.standby.as_ref().is_some_and(Standby::is_alive) {
+        if self.standby.as_ref().is_some_and(StandbyEngine::is_alive) {
             return;
         }
         self.standby = self
@@ -153,13 +153,13 @@ impl Engine for Real {
     }
 }
 
-impl Line {
+impl EngineConnection {
     fn send(&self, message: &ToEngine) -> io::Result<()> {
         channel::send(&*self.socket, &message.encode(), &[])
     }
 }
 
-impl Standby {
+impl StandbyEngine {
     /// Whether the other end of its socket is open still, whatever it has said.
     fn is_alive(&self) -> bool {
         let mut fds = [PollFd::new(&*self.line.socket, PollFlags::empty())];
@@ -169,7 +169,7 @@ impl Standby {
 
 /// Looks after a standby process until it is taken, is wanted no longer, or ends. What it says meanwhile stays in the socket
 /// for whoever takes it.
-async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<Reporter>) {
+async fn wait_in_reserve(line: EngineConnection, mut child: Child, taken: oneshot::Receiver<Reporter>) {
     let pid = child.id();
     let taken = tokio::select! {
         // Who has taken it hears of its end, even if that comes at the same time.
@@ -191,7 +191,7 @@ async fn wait_in_reserve(line: Line, mut child: Child, taken: oneshot::Receiver<
 }
 
 /// Why it failed, if it has said so.
-fn last_words(socket: &Watched) -> String {
+fn last_words(socket: &ReadySocket) -> String {
     loop {
         match Heard::new(channel::receive(socket)) {
             Heard::Message(ToDaemon::Failed { text, .. }, _) => return text,
@@ -202,7 +202,7 @@ fn last_words(socket: &Watched) -> String {
 }
 
 struct Conversation {
-    line: Line,
+    line: EngineConnection,
     pid: Option<u32>,
     reporter: Reporter,
 }
@@ -265,7 +265,7 @@ impl Conversation {
     async fn relay(&self, heard: Heard) -> bool {
         let (event, pages) = match heard {
             Heard::Message(ToDaemon::Loaded { nr_cpus, load_us, .. }, fds) => {
-                match Pages::map(&fds, nr_cpus, load_us, self.pid) {
+                match SharedPages::map(&fds, nr_cpus, load_us, self.pid) {
                     Ok(pages) => (EngineEvent::Loaded, Some(pages)),
                     Err(error) => (EngineEvent::Garbled(format!("its pages cannot be mapped: {error}")), None),
                 }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use scherzo_host::{Policy, Root};
+use scherzo_host::{Root, ThreadPolicy};
 use scherzo_wire::control::{ControlWord, Mode};
 use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToEngine};
@@ -23,7 +23,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Engine, Reporter, hello};
 use crate::input::Input;
-use crate::sample::Pages;
+use crate::sample::SharedPages;
 use scherzo_supervisor::{EngineEvent, Gone, Run};
 
 const OPS: &str = "scherzo_simulated";
@@ -52,7 +52,7 @@ impl Tree {
         tree.write("proc/sys/kernel/osrelease", "6.18.0-simulated\n")?;
         tree.write("proc/sys/vm/compact_unevictable_allowed", "1\n")?;
         tree.write("proc/stat", "cpu  1 0 1 100 0 0 0 0 0 0\n")?;
-        set_policy(&tree.0, RCU_THREAD, Policy::Normal)?;
+        set_policy(&tree.0, RCU_THREAD, ThreadPolicy::Normal)?;
         for (name, value) in
             [("state", "disabled\n"), ("enable_seq", "0\n"), ("switch_all", "0\n"), ("nr_rejected", "0\n")]
         {
@@ -105,11 +105,11 @@ impl Tree {
 }
 
 /// Shows RCU's thread, the only one that the pretended kernel has, as scheduled so.
-pub fn set_policy(root: &Root, thread: u32, policy: Policy) -> io::Result<()> {
+pub fn set_policy(root: &Root, thread: u32, policy: ThreadPolicy) -> io::Result<()> {
     let (policy, priority) = match policy {
-        Policy::Normal => (0, 0),
-        Policy::Fifo(priority) => (1, priority),
-        Policy::Other => return Err(io::ErrorKind::InvalidInput.into()),
+        ThreadPolicy::Normal => (0, 0),
+        ThreadPolicy::Fifo(priority) => (1, priority),
+        ThreadPolicy::Other => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let unused = "0 ".repeat(35);
     Tree(root.clone()).write(
@@ -123,11 +123,11 @@ pub fn set_policy(root: &Root, thread: u32, policy: Policy) -> io::Result<()> {
 pub struct Simulated {
     tree: Tree,
     inputs: mpsc::Sender<Input>,
-    running: Option<mpsc::UnboundedSender<Order>>,
+    running: Option<mpsc::UnboundedSender<SimulatedOrder>>,
 }
 
 #[derive(Debug)]
-enum Order {
+enum SimulatedOrder {
     Message(ToEngine),
     Kill,
 }
@@ -139,7 +139,7 @@ impl Simulated {
         Self { tree, inputs, running: None }
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: SimulatedOrder) {
         if let Some(running) = &self.running {
             // An engine that is gone has reported so.
             let _ = running.send(order);
@@ -164,11 +164,11 @@ impl Engine for Simulated {
     }
 
     fn send(&mut self, message: &ToEngine) {
-        self.order(Order::Message(*message));
+        self.order(SimulatedOrder::Message(*message));
     }
 
     fn kill(&mut self) {
-        self.order(Order::Kill);
+        self.order(SimulatedOrder::Kill);
     }
 }
 
@@ -185,7 +185,7 @@ struct Process {
 }
 
 impl Process {
-    async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+    async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<SimulatedOrder>) {
         let how = match self.converse(&mut inbox).await {
             Ok(how) => how,
             Err(error) => {
@@ -201,7 +201,7 @@ impl Process {
         self.reporter.report(EngineEvent::Gone(how), None).await;
     }
 
-    async fn converse(&mut self, inbox: &mut mpsc::UnboundedReceiver<Order>) -> io::Result<Gone> {
+    async fn converse(&mut self, inbox: &mut mpsc::UnboundedReceiver<SimulatedOrder>) -> io::Result<Gone> {
         let mut accident = signal(SignalKind::user_defined1())?;
         let mut silence = signal(SignalKind::user_defined2())?;
         let mut beat = interval(BEAT);
@@ -210,13 +210,13 @@ impl Process {
         loop {
             tokio::select! {
                 order = inbox.recv() => match order {
-                    Some(Order::Message(message)) if self.silent => self.unread.push(message),
-                    Some(Order::Message(message)) => {
+                    Some(SimulatedOrder::Message(message)) if self.silent => self.unread.push(message),
+                    Some(SimulatedOrder::Message(message)) => {
                         if let Some(how) = self.obey(message).await? {
                             return Ok(how);
                         }
                     }
-                    Some(Order::Kill) | None => return Ok(Gone::Signal(SIGKILL)),
+                    Some(SimulatedOrder::Kill) | None => return Ok(Gone::Signal(SIGKILL)),
                 },
                 _ = accident.recv() => return Ok(Gone::Signal(SIGKILL)),
                 _ = silence.recv() => {
@@ -318,10 +318,10 @@ struct Fiction {
 }
 
 impl Fiction {
-    fn begin(settings: &LoadSettings) -> io::Result<(Self, Pages)> {
+    fn begin(settings: &LoadSettings) -> io::Result<(Self, SharedPages)> {
         let (control_fd, control) = shared_page(c"scherzo-control", 1)?;
         let (cpus_fd, cpus) = shared_page(c"scherzo-cpus", NR_CPUS as usize)?;
-        let pages = Pages::map(&[control_fd, cpus_fd], NR_CPUS, LOAD_TIME.as_micros() as u64, None)?;
+        let pages = SharedPages::map(&[control_fd, cpus_fd], NR_CPUS, LOAD_TIME.as_micros() as u64, None)?;
         let word = word_of(settings, 0);
         let mut fiction = Self { control, cpus, word, dice: 0x9e37_79b9_7f4a_7c15 };
         let page = fiction.page();

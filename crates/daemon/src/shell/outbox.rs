@@ -13,7 +13,7 @@ use zbus::names::BusName;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, Variant};
 
-use crate::bus::{self, Service};
+use crate::bus::{self, BusInterface};
 use crate::input::Answer;
 
 /// Room for what the bus has not taken yet.
@@ -79,17 +79,17 @@ async fn deliver(bus: Connection, mut outgoing: mpsc::Receiver<Outgoing>) {
             Outgoing::Changes(changed, invalidated) => report(bus::emit_changes(&bus, &changed, &invalidated).await),
             Outgoing::Exit(fault) => {
                 let details = details::to_wire(&fault.details);
-                report(Service::engine_exited(&emitter, fault.reason.name(), details).await);
+                report(BusInterface::engine_exited(&emitter, fault.reason.name(), details).await);
             }
             Outgoing::Released { holder, cookie } => {
                 if let Some(emitter) = to(&emitter, holder) {
-                    report(Service::hold_released(&emitter, cookie).await);
+                    report(BusInterface::hold_released(&emitter, cookie).await);
                 }
             }
-            Outgoing::HistoryAdded(now) => report(Service::history_added(&emitter, now).await),
+            Outgoing::HistoryAdded(now) => report(BusInterface::history_added(&emitter, now).await),
             Outgoing::Stats { peers, stats } => {
                 for emitter in peers.into_iter().filter_map(|peer| to(&emitter, peer)) {
-                    report(Service::stats_updated(&emitter, stats.to_wire()).await);
+                    report(BusInterface::stats_updated(&emitter, stats.to_wire()).await);
                 }
             }
             Outgoing::Answer { reply, answer } => answer_with(reply, answer),

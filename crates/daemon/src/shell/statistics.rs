@@ -8,13 +8,13 @@ use scherzo_api::stats::Stats;
 use scherzo_host::Root;
 use tracing::info;
 
-use crate::sample::{Pages, final_statistics};
+use crate::sample::{SharedPages, final_statistics};
 
 /// The pages of the scheduler that was loaded last, until it has ended.
 #[derive(Debug)]
 pub(super) struct Statistics {
     root: Root,
-    pages: Option<(Pages, Instant)>,
+    pages: Option<(SharedPages, Instant)>,
 }
 
 impl Statistics {
@@ -23,7 +23,7 @@ impl Statistics {
     }
 
     /// A scheduler has been loaded just now.
-    pub(super) fn begin(&mut self, pages: Pages) {
+    pub(super) fn begin(&mut self, pages: SharedPages) {
         self.pages = Some((pages, Instant::now()));
     }
 

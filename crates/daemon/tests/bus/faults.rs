@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
-use scherzo_host::Policy;
+use scherzo_host::ThreadPolicy;
 use tokio::time::timeout;
 use zbus::OwnedVariant;
 
@@ -218,22 +218,22 @@ async fn rcu_goes_before_real_time_programs_while_it_is_loaded() {
     let policy = || scherzo_host::rcu_thread(&stage.root()).unwrap().unwrap().policy;
     let daemon = stage.serve(&[]).await;
     let client = Client::new(&stage).await;
-    assert_eq!(policy(), Policy::Normal);
+    assert_eq!(policy(), ThreadPolicy::Normal);
     client.scheduler.set_enabled(true).await.unwrap();
-    assert_eq!(policy(), Policy::Fifo(99));
+    assert_eq!(policy(), ThreadPolicy::Fifo(99));
     client.scheduler.set_enabled(false).await.unwrap();
-    assert_eq!(policy(), Policy::Normal);
+    assert_eq!(policy(), ThreadPolicy::Normal);
     client.scheduler.set_enabled(true).await.unwrap();
     daemon.signal(Signal::KILL);
     daemon.end();
     stage.tree().unload().unwrap();
-    assert_eq!(policy(), Policy::Fifo(99), "killed, the service cannot put it back");
+    assert_eq!(policy(), ThreadPolicy::Fifo(99), "killed, the service cannot put it back");
 
     let daemon = stage.serve(&[]).await;
     client.wait_for_state("running").await;
     daemon.signal(Signal::TERM);
     daemon.end();
-    assert_eq!(policy(), Policy::Normal, "the next one knows");
+    assert_eq!(policy(), ThreadPolicy::Normal, "the next one knows");
 }
 
 #[tokio::test]

@@ -13,14 +13,14 @@ const ARITY: usize = 4;
 
 /// A waiting task.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct HeapEntry {
     pub(crate) deadline_ns: u64,
     /// Number of the arrival; wraps. Fewer than 2³¹ tasks wait at a time.
     pub(crate) arrival: u32,
     pub(crate) slot: SlotId,
 }
 
-impl Entry {
+impl HeapEntry {
     #[expect(clippy::needless_bitwise_bool, reason = "no branch can be predicted here, and a wrong guess costs most")]
     const fn precedes(self, other: Self) -> bool {
         let diff = signed_diff(self.deadline_ns, other.deadline_ns);
@@ -32,7 +32,7 @@ impl Entry {
 /// Tasks in order of (key, arrival).
 #[derive(Debug)]
 pub(crate) struct Heap {
-    entries: Vec<Entry>,
+    entries: Vec<HeapEntry>,
 }
 
 impl Heap {
@@ -46,12 +46,12 @@ impl Heap {
     }
 
     /// Adds a task that is not here.
-    pub(crate) fn insert(&mut self, entry: Entry, places: &mut [u32]) {
+    pub(crate) fn insert(&mut self, entry: HeapEntry, places: &mut [u32]) {
         self.entries.push(entry);
         self.rise(self.entries.len() - 1, entry, places);
     }
 
-    pub(crate) fn first(&self) -> Option<&Entry> {
+    pub(crate) fn first(&self) -> Option<&HeapEntry> {
         self.entries.first()
     }
 
@@ -68,7 +68,7 @@ impl Heap {
     }
 
     /// Finds the place of `entry` from the hole at `index` upwards.
-    fn rise(&mut self, mut index: usize, entry: Entry, places: &mut [u32]) {
+    fn rise(&mut self, mut index: usize, entry: HeapEntry, places: &mut [u32]) {
         while index > 0 {
             let above = self.entries[parent(index)];
             if !entry.precedes(above) {
@@ -82,7 +82,7 @@ impl Heap {
 
     /// Finds the place of `entry` from the hole at `index` downwards: first the hole goes all the way down, then the
     /// entry, which came from the bottom and mostly belongs there, rises from it.
-    fn sink(&mut self, mut index: usize, entry: Entry, places: &mut [u32]) {
+    fn sink(&mut self, mut index: usize, entry: HeapEntry, places: &mut [u32]) {
         while let Some(child) = self.first_child(index) {
             self.put(index, self.entries[child], places);
             index = child;
@@ -105,7 +105,7 @@ impl Heap {
             .reduce(|first, child| if self.entries[child].precedes(self.entries[first]) { child } else { first })
     }
 
-    fn put(&mut self, index: usize, entry: Entry, places: &mut [u32]) {
+    fn put(&mut self, index: usize, entry: HeapEntry, places: &mut [u32]) {
         self.entries[index] = entry;
         places[entry.slot.index()] = index as u32;
     }

@@ -10,7 +10,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::heap::Entry;
+use super::heap::HeapEntry;
 use crate::ids::SlotId;
 
 const BUCKET_NS_LOG2: u32 = 15;
@@ -35,7 +35,7 @@ pub(super) struct Wheel {
     /// A bit per bucket that has a chunk.
     occupied: Vec<u64>,
     /// By place: chunk after chunk.
-    entries: Vec<Entry>,
+    entries: Vec<HeapEntry>,
     /// Per chunk: the last place of the bucket's next chunk, or the first place of the next free one, or [`NONE`].
     next: Vec<u32>,
     /// The first place of the first free chunk, or [`NONE`].
@@ -52,7 +52,7 @@ impl Wheel {
             start_ns: 0,
             newest: vec![NONE; NR_BUCKETS],
             occupied: vec![0; NR_WORDS],
-            entries: vec![Entry::default(); nr_chunks * CHUNK_LENGTH],
+            entries: vec![HeapEntry::default(); nr_chunks * CHUNK_LENGTH],
             next: (1..=nr_chunks).map(|chunk| (chunk * CHUNK_LENGTH) as u32).collect(),
             free: 0,
             len: 0,
@@ -72,7 +72,7 @@ impl Wheel {
 
     /// Adds a task, if its key lies in the window and the dead leave room, and says in which place. An empty wheel turns
     /// to where the key is.
-    pub(super) fn insert(&mut self, entry: Entry) -> Option<u32> {
+    pub(super) fn insert(&mut self, entry: HeapEntry) -> Option<u32> {
         if self.len == 0 {
             self.start_ns = entry.deadline_ns >> BUCKET_NS_LOG2 << BUCKET_NS_LOG2;
         }
@@ -113,14 +113,14 @@ impl Wheel {
     }
 
     /// Hands out the tasks of the first bucket that may hold any, and begins after it from now on.
-    pub(super) fn advance(&mut self, mut receive: impl FnMut(Entry)) {
+    pub(super) fn advance(&mut self, mut receive: impl FnMut(HeapEntry)) {
         let Some(bucket) = self.first_occupied() else { return };
         self.hand_out(bucket, &mut receive);
         let nr_passed = (bucket + NR_BUCKETS - bucket_of(self.start_ns)) % NR_BUCKETS + 1;
         self.start_ns = self.start_ns.wrapping_add((nr_passed as u64) << BUCKET_NS_LOG2);
     }
 
-    fn hand_out(&mut self, bucket: usize, receive: &mut impl FnMut(Entry)) {
+    fn hand_out(&mut self, bucket: usize, receive: &mut impl FnMut(HeapEntry)) {
         self.occupied[bucket / WORD_BITS] &= !(1 << (bucket % WORD_BITS));
         let mut last = core::mem::replace(&mut self.newest[bucket], NONE);
         while last != NONE {

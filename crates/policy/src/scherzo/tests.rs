@@ -16,7 +16,7 @@ const NR_CPUS: u32 = 4;
 const BUSY: Load = Load { nr_running: NR_CPUS, nr_waiting: NR_CPUS };
 
 fn policy() -> Scherzo {
-    Scherzo::new(Limits { nr_slots: NR_SLOTS, pool_capacity: CAPACITY }, Settings::default(), NR_CPUS)
+    Scherzo::new(Limits { nr_slots: NR_SLOTS, pool_capacity: CAPACITY }, PolicySettings::default(), NR_CPUS)
 }
 
 /// An enqueue of a forked task of ordinary weight on a busy machine.

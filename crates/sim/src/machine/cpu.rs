@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::abi::CpuMask;
-use crate::task::{Class, Identity, Task, TaskId};
+use crate::task::{Identity, Task, TaskClass, TaskId};
 
 /// `PF_IDLE | PF_KTHREAD`.
 const IDLE_TASK_FLAGS: u32 = 0x0020_0002;
@@ -60,7 +60,7 @@ impl Cpu {
             name: format!("swapper/{cpu}"),
             flags: IDLE_TASK_FLAGS,
             nice: 0,
-            class: Class::Ext,
+            class: TaskClass::Ext,
             mask: CpuMask::of([cpu]),
             tgid: 0,
             task_group: std::ptr::null_mut(),

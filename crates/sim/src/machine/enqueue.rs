@@ -1,8 +1,8 @@
 //! Tasks become runnable and are dispatched: `enqueue_task_scx()`, `do_enqueue_task()`, `dispatch_enqueue()` and their like.
 
-use super::queue::Target;
-use super::{Dispatch, Event, Fault, Inserted, Machine};
-use crate::task::{Class, DirectDispatch, Place, State, TaskId};
+use super::queue::DsqTarget;
+use super::{Dispatch, InjectedFault, Inserted, Machine, MachineEvent};
+use crate::task::{DirectDispatch, State, TaskClass, TaskId, TaskPlace};
 
 /// `SCX_ENQ_WAKEUP`.
 pub(super) const ENQ_WAKEUP: u64 = 0x1;
@@ -33,7 +33,7 @@ impl Machine {
             if self.tasks[id].kernel().migration_disabled != 0 {
                 self.tasks[id].kernel_mut().scx.slice = SLICE_DEFAULT_NS;
                 let cpu = self.tasks[id].cpu;
-                self.dispatch_enqueue(id, Target::Local(cpu), flags, false);
+                self.dispatch_enqueue(id, DsqTarget::Local(cpu), flags, false);
                 return;
             }
             let task = &mut self.tasks[id];
@@ -54,9 +54,9 @@ impl Machine {
         let cpu = self.tasks[id].cpu;
         let flags = direct.flags | flags;
         match self.target(direct.dsq_id, cpu) {
-            Target::Local(other) if other != cpu => {
+            DsqTarget::Local(other) if other != cpu => {
                 self.tasks[id].direct = Some(DirectDispatch { flags, ..direct });
-                self.tasks[id].place = Place::Deferred(cpu);
+                self.tasks[id].place = TaskPlace::Deferred(cpu);
                 self.cpus[cpu].deferred.push(id);
                 self.interrupt_soon(cpu);
             }
@@ -67,7 +67,7 @@ impl Machine {
     /// `process_ddsp_deferred_locals()`.
     pub(super) fn take_in_deferred(&mut self, cpu: usize) {
         for id in std::mem::take(&mut self.cpus[cpu].deferred) {
-            self.tasks[id].place = Place::None;
+            self.tasks[id].place = TaskPlace::None;
             if let Some(direct) = self.tasks[id].direct.take() {
                 let target = self.target(direct.dsq_id, cpu);
                 self.dispatch_anywhere(id, target, direct.flags, direct.by_vtime);
@@ -76,14 +76,14 @@ impl Machine {
     }
 
     /// `dispatch_to_local_dsq()`, and `dispatch_enqueue()` for all other queues.
-    fn dispatch_anywhere(&mut self, id: TaskId, target: Target, flags: u64, by_vtime: bool) {
-        if let Target::Local(cpu) = target
+    fn dispatch_anywhere(&mut self, id: TaskId, target: DsqTarget, flags: u64, by_vtime: bool) {
+        if let DsqTarget::Local(cpu) = target
             && self.tasks[id].cpu != cpu
         {
             if !self.may_move_to(id, cpu) {
                 let name = self.name(id);
                 self.fail(format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {name}"));
-                self.dispatch_enqueue(id, Target::Queue(super::queue::GLOBAL), flags, false);
+                self.dispatch_enqueue(id, DsqTarget::Queue(super::queue::GLOBAL), flags, false);
                 return;
             }
             self.tasks[id].cpu = cpu;
@@ -98,14 +98,14 @@ impl Machine {
     }
 
     /// `dispatch_enqueue()`.
-    pub(super) fn dispatch_enqueue(&mut self, id: TaskId, target: Target, flags: u64, by_vtime: bool) {
+    pub(super) fn dispatch_enqueue(&mut self, id: TaskId, target: DsqTarget, flags: u64, by_vtime: bool) {
         self.tasks[id].in_bpf = false;
         match target {
-            Target::Queue(dsq_id) => {
+            DsqTarget::Queue(dsq_id) => {
                 self.insert_into_queue(id, dsq_id, by_vtime, flags & (ENQ_HEAD | ENQ_PREEMPT) != 0);
             }
-            Target::Local(cpu) => {
-                self.tasks[id].place = Place::Local(cpu);
+            DsqTarget::Local(cpu) => {
+                self.tasks[id].place = TaskPlace::Local(cpu);
                 if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
                     self.cpus[cpu].local.push_front(id);
                 } else {
@@ -120,7 +120,7 @@ impl Machine {
     fn notice_local(&mut self, id: TaskId, cpu: usize, preempt: bool) {
         match self.cpus[cpu].curr {
             None => self.resched(cpu),
-            Some(curr) if preempt && curr != id && self.tasks[curr].class == Class::Ext => {
+            Some(curr) if preempt && curr != id && self.tasks[curr].class == TaskClass::Ext => {
                 self.charge(cpu);
                 self.tasks[curr].kernel_mut().scx.slice = 0;
                 self.resched(cpu);
@@ -132,15 +132,15 @@ impl Machine {
     /// An insertion, as the scheduler asks for it or as a fault changes it.
     pub(crate) fn insert_from_bpf(&mut self, id: TaskId, dsq_id: u64, slice_ns: u64, vtime: Option<u64>, flags: u64) {
         let dsq_id = match self.fault {
-            Some(Fault::LostInsertion) => {
+            Some(InjectedFault::LostInsertion) => {
                 self.fault = None;
                 return;
             }
-            Some(Fault::DoubleInsertion) => {
+            Some(InjectedFault::DoubleInsertion) => {
                 self.insert(id, dsq_id, slice_ns, vtime, flags);
                 dsq_id
             }
-            Some(Fault::ForbiddenCpu) => super::queue::LOCAL_ON | (self.cpus.len() - 1) as u64,
+            Some(InjectedFault::ForbiddenCpu) => super::queue::LOCAL_ON | (self.cpus.len() - 1) as u64,
             _ => dsq_id,
         };
         self.insert(id, dsq_id, slice_ns, vtime, flags);
@@ -224,13 +224,13 @@ impl Machine {
         let Some(id) = found else { return false };
         self.leave_place(id);
         self.tasks[id].cpu = cpu;
-        self.dispatch_enqueue(id, Target::Local(cpu), 0, false);
+        self.dispatch_enqueue(id, DsqTarget::Local(cpu), 0, false);
         true
     }
 
     /// `scx_bpf_dsq_move()` and its twin for `dsq_vtime`.
     pub(crate) fn move_between(&mut self, id: TaskId, dsq_id: u64, flags: u64, by_vtime: bool) -> bool {
-        if !matches!(self.tasks[id].place, Place::Queue(..)) {
+        if !matches!(self.tasks[id].place, TaskPlace::Queue(..)) {
             return false;
         }
         self.leave_place(id);
@@ -300,7 +300,7 @@ impl Machine {
     pub(super) fn interrupt_soon(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].interrupt_pending, true) {
             let at = self.now + self.costs.interrupt_ns;
-            self.at(at, Event::Interrupt(cpu));
+            self.at(at, MachineEvent::Interrupt(cpu));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::abi::CpuMask;
-use crate::profile::Topology;
+use crate::profile::TopologySpec;
 use crate::task::TaskId;
 
 /// `SCX_PICK_IDLE_CORE`.
@@ -25,12 +25,12 @@ pub struct IdleMasks {
 
 impl IdleMasks {
     /// `reset_idle_masks()`.
-    pub fn all(topology: &Topology) -> Self {
+    pub fn all(topology: &TopologySpec) -> Self {
         Self { cpus: topology.online.clone(), cores: topology.online.clone(), last: 0 }
     }
 
     /// `update_builtin_idle()`.
-    pub fn update(&mut self, topology: &Topology, cpu: usize, idle: bool) {
+    pub fn update(&mut self, topology: &TopologySpec, cpu: usize, idle: bool) {
         self.cpus.set(cpu, idle);
         let threads = topology.threads_of(cpu);
         let whole = idle && threads.clone().all(|thread| self.cpus.has(thread));
@@ -42,7 +42,7 @@ impl IdleMasks {
     }
 
     /// `scx_idle_test_and_clear_cpu()`.
-    pub fn take(&mut self, topology: &Topology, cpu: usize) -> bool {
+    pub fn take(&mut self, topology: &TopologySpec, cpu: usize) -> bool {
         for thread in topology.threads_of(cpu) {
             self.cores.set(thread, false);
         }
@@ -52,7 +52,7 @@ impl IdleMasks {
     }
 
     /// `pick_idle_cpu_in_node()`.
-    pub fn pick(&mut self, topology: &Topology, allowed: &CpuMask, flags: u64) -> Option<usize> {
+    pub fn pick(&mut self, topology: &TopologySpec, allowed: &CpuMask, flags: u64) -> Option<usize> {
         let mut found = None;
         if topology.threads_per_core > 1 {
             found = self.distribute(&self.cores.and(allowed));

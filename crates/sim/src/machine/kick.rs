@@ -1,7 +1,7 @@
 //! CPUs interrupt each other: `resched_curr()`, `scx_bpf_kick_cpu()` and the work that is left to interrupts.
 
-use super::{Event, Fault, Machine, Timer};
-use crate::task::Class;
+use super::{InjectedFault, Machine, MachineEvent, Timer};
+use crate::task::TaskClass;
 
 /// `SCX_KICK_IDLE`.
 const KICK_IDLE: u64 = 0x1;
@@ -20,7 +20,7 @@ impl Machine {
         let at = (self.now + distance).max(self.cpus[cpu].busy_until);
         if self.cpus[cpu].resched_at.is_none_or(|before| before > at) {
             self.cpus[cpu].resched_at = Some(at);
-            self.at(at, Event::Schedule(cpu));
+            self.at(at, MachineEvent::Schedule(cpu));
         }
     }
 
@@ -39,7 +39,7 @@ impl Machine {
             self.fail("PREEMPT cannot be used with IDLE".to_owned());
             return;
         }
-        if self.fault != Some(Fault::ForgottenKicks) || flags & KICK_IDLE == 0 {
+        if self.fault != Some(InjectedFault::ForgottenKicks) || flags & KICK_IDLE == 0 {
             self.kick(self.this_cpu(), cpu, flags);
         }
     }
@@ -78,7 +78,7 @@ impl Machine {
     /// `kick_one_cpu()`: a higher class is left alone.
     fn kick_one(&mut self, from: usize, cpu: usize, preempt: bool) {
         let curr = self.cpus[cpu].curr;
-        if curr.is_some_and(|id| self.tasks[id].class == Class::RealTime) {
+        if curr.is_some_and(|id| self.tasks[id].class == TaskClass::RealTime) {
             return;
         }
         if let Some(id) = curr.filter(|_| preempt) {
@@ -106,7 +106,7 @@ impl Machine {
         let timer = &mut self.timers[index];
         timer.cpu = cpu;
         timer.nr_starts += 1;
-        let event = Event::Timer(index, timer.nr_starts);
+        let event = MachineEvent::Timer(index, timer.nr_starts);
         self.at(self.now + after_ns, event);
     }
 

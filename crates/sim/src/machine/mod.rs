@@ -21,9 +21,9 @@ use scherzo_wire::layout::{ControlPage, CpuStats, Slot};
 
 use crate::abi::{self, CpuMask, Ops, TaskStruct};
 use crate::invariants::Invariants;
-use crate::profile::{Costs, Profile, Topology};
-use crate::stats::Stats;
-use crate::task::{Class, Identity, Task, TaskId};
+use crate::profile::{Costs, Profile, TopologySpec};
+use crate::stats::MachineStats;
+use crate::task::{Identity, Task, TaskClass, TaskId};
 use crate::trace::Trace;
 
 pub use self::cpu::Cpu;
@@ -33,7 +33,7 @@ pub use self::rings::Rings;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Event {
+pub enum MachineEvent {
     /// A CPU chooses its next task.
     Schedule(usize),
     /// A CPU's periodic timer.
@@ -54,7 +54,7 @@ pub enum Event {
 
 /// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// One insertion is forgotten.
     LostInsertion,
     /// Each insertion is made twice.
@@ -95,7 +95,7 @@ pub struct Machine {
     /// Time.
     pub now: u64,
     nr_events: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    events: BinaryHeap<Reverse<(u64, u64, MachineEvent)>>,
     /// CPUs.
     pub cpus: Vec<Cpu>,
     /// Tasks, gone ones included.
@@ -110,13 +110,13 @@ pub struct Machine {
     /// What things take.
     pub costs: Costs,
     /// The hardware.
-    pub topology: Topology,
+    pub topology: TopologySpec,
     /// Rings between the scheduler and its engine.
     pub rings: Rc<RefCell<Rings>>,
     /// What is measured.
-    pub stats: Stats,
+    pub stats: MachineStats,
     /// See there.
-    pub fault: Option<Fault>,
+    pub fault: Option<InjectedFault>,
     /// What must hold.
     pub invariants: Invariants,
     /// What ran where.
@@ -154,9 +154,9 @@ pub(crate) fn is_park(dsq_id: u64) -> bool {
 
 impl Machine {
     /// A machine that idles, with the scheduler's memory as it was when it was compiled. One at a time: see [`crate::run`].
-    pub(crate) fn new(profile: Profile, topology: Topology, costs: Costs, engine_pid: u32) -> Self {
+    pub(crate) fn new(profile: Profile, topology: TopologySpec, costs: Costs, engine_pid: u32) -> Self {
         let nr_cpus = topology.nr_cpus;
-        let mut config = abi::Config {
+        let mut config = abi::BpfConfig {
             engine_pid,
             nr_cpus: nr_cpus as u32,
             nr_llcs: topology.nr_llcs() as u32,
@@ -192,7 +192,7 @@ impl Machine {
             costs,
             topology,
             rings: Rc::default(),
-            stats: Stats::default(),
+            stats: MachineStats::default(),
             fault: None,
             invariants: Invariants::default(),
             trace: Trace::default(),
@@ -236,7 +236,7 @@ impl Machine {
         let task = Task::new(id, pid, group, identity);
         self.by_pid.insert(pid, id);
         self.tasks.push(task);
-        if identity.class == Class::Ext {
+        if identity.class == TaskClass::Ext {
             let result = self.op_init_task(cpu, id);
             if result != 0 {
                 self.fail(format!("ops.init_task failed: {result}"));
@@ -252,7 +252,7 @@ impl Machine {
     }
 
     /// Takes the next event, and goes to its time.
-    pub(crate) fn next_event(&mut self) -> Option<Event> {
+    pub(crate) fn next_event(&mut self) -> Option<MachineEvent> {
         let Reverse((at, _, event)) = self.events.pop()?;
         self.now = at;
         self.stats.nr_events += 1;
@@ -260,7 +260,7 @@ impl Machine {
     }
 
     /// Has something happen. Events of the same moment happen in the order in which they were asked for.
-    pub(crate) fn at(&mut self, at: u64, event: Event) {
+    pub(crate) fn at(&mut self, at: u64, event: MachineEvent) {
         self.nr_events += 1;
         self.events.push(Reverse((at.max(self.now), self.nr_events, event)));
     }

@@ -1,9 +1,9 @@
 //! A CPU chooses its next task: `__schedule()`, `balance_one()`, `put_prev_task_scx()`, `set_next_task_scx()`.
 
 use super::enqueue::{ENQ_HEAD, ENQ_LAST, SLICE_DEFAULT_NS, SLICE_INFINITE};
-use super::queue::{GLOBAL, Target};
-use super::{Dispatch, Event, Machine};
-use crate::task::{Class, State, TaskId};
+use super::queue::{DsqTarget, GLOBAL};
+use super::{Dispatch, Machine, MachineEvent};
+use crate::task::{State, TaskClass, TaskId};
 
 /// `SCX_DSP_MAX_LOOPS`.
 const MAX_DISPATCH_LOOPS: u32 = 32;
@@ -31,8 +31,8 @@ impl Machine {
 
     fn block_current(&mut self, cpu: usize, id: TaskId) {
         match self.tasks[id].class {
-            Class::Ext => self.dequeue_current(cpu, id),
-            Class::RealTime => self.cpus[cpu].realtime.retain(|other| *other != id),
+            TaskClass::Ext => self.dequeue_current(cpu, id),
+            TaskClass::RealTime => self.cpus[cpu].realtime.retain(|other| *other != id),
         }
     }
 
@@ -40,7 +40,7 @@ impl Machine {
     /// previous task is of that class; later kernels ask when it is sched_ext's turn.
     fn pick_next(&mut self, cpu: usize, prev: Option<TaskId>) -> Option<TaskId> {
         let realtime = self.cpus[cpu].realtime.front().copied();
-        let prev_is_realtime = prev.is_some_and(|id| self.tasks[id].class == Class::RealTime);
+        let prev_is_realtime = prev.is_some_and(|id| self.tasks[id].class == TaskClass::RealTime);
         let balances_first = self.profile.balances_before_pick && !prev_is_realtime;
         if realtime.is_none() || balances_first {
             self.balance(cpu, prev);
@@ -59,7 +59,7 @@ impl Machine {
 
     /// `balance_one()`.
     fn balance(&mut self, cpu: usize, prev: Option<TaskId>) {
-        let prev_ext = prev.filter(|id| self.tasks[*id].class == Class::Ext);
+        let prev_ext = prev.filter(|id| self.tasks[*id].class == TaskClass::Ext);
         let runnable = prev_ext.filter(|id| self.tasks[*id].is_queued());
         self.cpus[cpu].in_balance = true;
         self.cpus[cpu].keeps = false;
@@ -121,7 +121,7 @@ impl Machine {
         if self.tasks[id].state == State::Runnable {
             self.tasks[id].waits_since = Some(now);
         }
-        if self.tasks[id].class == Class::Ext {
+        if self.tasks[id].class == TaskClass::Ext {
             self.put_prev_ext(cpu, id, next);
         }
     }
@@ -131,13 +131,13 @@ impl Machine {
         if self.tasks[id].is_queued() {
             self.op_stopping(cpu, id, true);
             if self.tasks[id].kernel().scx.slice != 0 {
-                self.dispatch_enqueue(id, Target::Local(cpu), ENQ_HEAD, false);
+                self.dispatch_enqueue(id, DsqTarget::Local(cpu), ENQ_HEAD, false);
             } else {
                 let flags = if next.is_none() { ENQ_LAST } else { 0 };
                 self.do_enqueue(cpu, id, flags);
             }
         }
-        if let Some(next) = next.filter(|next| self.tasks[*next].class == Class::RealTime)
+        if let Some(next) = next.filter(|next| self.tasks[*next].class == TaskClass::RealTime)
             && !self.cpus[cpu].released
             && !self.profile.reenqueues_anywhere
         {
@@ -155,7 +155,7 @@ impl Machine {
             return;
         };
         self.cpus[cpu].charged_until = now;
-        if self.tasks[id].class == Class::Ext {
+        if self.tasks[id].class == TaskClass::Ext {
             const DEQ_CORE_SCHED_EXEC: u64 = 1 << 32;
             self.take_from_bpf(cpu, id, DEQ_CORE_SCHED_EXEC);
             self.leave_place(id);
@@ -211,7 +211,7 @@ impl Machine {
         let remaining = self.tasks[id].remaining_ns;
         if remaining < u64::MAX / 2 {
             let at = self.cpus[cpu].worked_until + remaining;
-            self.at(at, Event::Done(cpu, self.cpus[cpu].run));
+            self.at(at, MachineEvent::Done(cpu, self.cpus[cpu].run));
         }
     }
 
@@ -230,7 +230,7 @@ impl Machine {
         task.ran_ns += ran_ns;
         task.kernel_mut().sum_exec_runtime += ran_ns;
         self.stats.charge(task.group, ran_ns);
-        if task.class == Class::Ext && task.kernel().scx.slice != SLICE_INFINITE {
+        if task.class == TaskClass::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;
             *slice = slice.saturating_sub(ran_ns);
         }
@@ -238,7 +238,7 @@ impl Machine {
 
     fn start_tick(&mut self, cpu: usize) {
         if self.cpus[cpu].curr.is_some() && !std::mem::replace(&mut self.cpus[cpu].ticks, true) {
-            self.at(self.next_tick(), Event::Tick(cpu));
+            self.at(self.next_tick(), MachineEvent::Tick(cpu));
         }
     }
 
@@ -255,12 +255,12 @@ impl Machine {
             return;
         };
         self.charge(cpu);
-        if self.tasks[id].class == Class::Ext {
+        if self.tasks[id].class == TaskClass::Ext {
             self.op_tick(cpu, id);
             if self.tasks[id].kernel().scx.slice == 0 {
                 self.resched_from(cpu, cpu);
             }
         }
-        self.at(self.next_tick(), Event::Tick(cpu));
+        self.at(self.next_tick(), MachineEvent::Tick(cpu));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Machine;
-use crate::task::{Place, TaskId};
+use crate::task::{TaskId, TaskPlace};
 
 /// `SCX_DSQ_FLAG_BUILTIN`.
 const BUILTIN: u64 = 1 << 63;
@@ -26,7 +26,7 @@ pub struct Queue {
 
 /// What a queue's number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum DsqTarget {
     /// The local queue of a CPU.
     Local(usize),
     /// Any other.
@@ -35,23 +35,23 @@ pub(super) enum Target {
 
 impl Machine {
     /// `find_dsq_for_dispatch()`: a number that means nothing ends the scheduler, and the task goes to the global queue.
-    pub(super) fn target(&mut self, dsq_id: u64, local_cpu: usize) -> Target {
+    pub(super) fn target(&mut self, dsq_id: u64, local_cpu: usize) -> DsqTarget {
         if dsq_id == LOCAL {
-            return Target::Local(local_cpu);
+            return DsqTarget::Local(local_cpu);
         }
         if dsq_id & LOCAL_ON == LOCAL_ON {
             let cpu = (dsq_id & 0xffff_ffff) as usize;
             if cpu < self.cpus.len() {
-                return Target::Local(cpu);
+                return DsqTarget::Local(cpu);
             }
             self.fail(format!("invalid CPU {cpu} in SCX_DSQ_LOCAL_ON"));
-            return Target::Queue(GLOBAL);
+            return DsqTarget::Queue(GLOBAL);
         }
         if !self.queues.contains_key(&dsq_id) {
             self.fail(format!("non-existent DSQ 0x{dsq_id:x}"));
-            return Target::Queue(GLOBAL);
+            return DsqTarget::Queue(GLOBAL);
         }
-        Target::Queue(dsq_id)
+        DsqTarget::Queue(dsq_id)
     }
 
     /// `scx_bpf_create_dsq()`.
@@ -102,17 +102,17 @@ impl Machine {
             _ => (queue.tasks.last_key_value().map_or(0, |((last, _), _)| *last), sequence),
         };
         queue.tasks.insert(key, id);
-        self.tasks[id].place = Place::Queue(dsq_id, key);
+        self.tasks[id].place = TaskPlace::Queue(dsq_id, key);
         self.tasks[id].queued_at = self.now;
     }
 
     /// `dispatch_dequeue()`: out of whichever queue the task is in.
     pub(super) fn leave_place(&mut self, id: TaskId) {
-        match std::mem::replace(&mut self.tasks[id].place, Place::None) {
-            Place::None => {}
-            Place::Local(cpu) => self.cpus[cpu].local.retain(|other| *other != id),
-            Place::Deferred(cpu) => self.cpus[cpu].deferred.retain(|other| *other != id),
-            Place::Queue(dsq_id, key) => {
+        match std::mem::replace(&mut self.tasks[id].place, TaskPlace::None) {
+            TaskPlace::None => {}
+            TaskPlace::Local(cpu) => self.cpus[cpu].local.retain(|other| *other != id),
+            TaskPlace::Deferred(cpu) => self.cpus[cpu].deferred.retain(|other| *other != id),
+            TaskPlace::Queue(dsq_id, key) => {
                 if let Some(queue) = self.queues.get_mut(&dsq_id) {
                     queue.tasks.remove(&key);
                 }
@@ -132,7 +132,7 @@ impl Machine {
     /// The next task of the walk that still is in a queue.
     pub(crate) fn walk(&mut self, walk: u64) -> Option<TaskId> {
         let tasks = &self.tasks;
-        self.iterators.get_mut(&walk)?.find(|id| matches!(tasks[*id].place, Place::Queue(..)))
+        self.iterators.get_mut(&walk)?.find(|id| matches!(tasks[*id].place, TaskPlace::Queue(..)))
     }
 
     /// The walk is over.

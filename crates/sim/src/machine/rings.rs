@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Before each record.
 const HEADER_BYTES: u64 = 8;
 
-struct Record {
+struct RingRecord {
     address: usize,
     data: Box<[u64]>,
     size: usize,
@@ -23,7 +23,7 @@ enum RecordState {
 /// Both rings. Memory of a record is its own, so that a stray pointer is found by whoever looks for such.
 #[derive(Default)]
 pub struct Rings {
-    up: VecDeque<Record>,
+    up: VecDeque<RingRecord>,
     produced: u64,
     consumed: u64,
     down: VecDeque<Vec<u64>>,
@@ -40,7 +40,7 @@ impl Rings {
         self.produced += taken_bytes;
         let mut data = vec![0; size.div_ceil(8) as usize].into_boxed_slice();
         let address = data.as_mut_ptr() as usize;
-        self.up.push_back(Record { address, data, size: size as usize, taken_bytes, state: RecordState::Busy });
+        self.up.push_back(RingRecord { address, data, size: size as usize, taken_bytes, state: RecordState::Busy });
         address
     }
 

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::enqueue::ENQ_WAKEUP;
-use crate::task::{Class, State, TaskId};
+use crate::task::{State, TaskClass, TaskId};
 
 /// `SCX_WAKE_FORK`.
 const WAKE_FORK: u64 = 0x4;
@@ -35,10 +35,10 @@ impl Machine {
         task.state = State::Runnable;
         task.waits_since = Some(now);
         task.woken = true;
-        if task.class == Class::RealTime {
+        if task.class == TaskClass::RealTime {
             let cpu = task.cpu;
             self.cpus[cpu].realtime.push_back(id);
-            if self.cpus[cpu].curr.is_none_or(|curr| self.tasks[curr].class == Class::Ext) {
+            if self.cpus[cpu].curr.is_none_or(|curr| self.tasks[curr].class == TaskClass::Ext) {
                 self.resched_from(on_cpu, cpu);
             }
             return;

@@ -8,6 +8,7 @@ mod measures;
 mod modules;
 mod sources;
 mod spelling;
+mod type_names;
 
 use std::time::Instant;
 
@@ -24,11 +25,12 @@ const FORMATTING: &[&str] = &["fmt", "--all", "--check"];
 const CLIPPY: &[&str] = &["clippy", "--offline", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
 
 /// What is checked, in this order.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     "formatting",
     "lints",
     "sizes of files and functions",
     "cycles",
+    "names of types",
     "spelling",
     "translations",
     "files generated from the model",
@@ -44,6 +46,7 @@ pub(crate) fn run(cache: &Cache, workspace: &Workspace<'_>, report: &Report, is_
         &|| cargo(workspace, CLIPPY),
         &|| measures::check(checkout),
         &|| dependencies::check(checkout),
+        &|| type_names::check(checkout),
         &|| spelling::check(workspace.build_root(), checkout),
         &|| translations::check(cache, workspace.build_root(), checkout),
         &|| codegen::check(checkout),

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use scherzo_rig::roots::{Bind, Root};
+use scherzo_rig::roots::{Bind, DebianRoot};
 
 /// Fails if a file holds a common mistake. `.codespellrc` says where to look, `.codespell-words` what is none.
-pub(super) fn check(build_root: &Root, checkout: &Path) -> Result<()> {
+pub(super) fn check(build_root: &DebianRoot, checkout: &Path) -> Result<()> {
     let binds = [Bind::new(checkout, "/source")];
     build_root.shell(&binds, "cd /source; codespell").context("correct it, or add the word to .codespell-words")
 }

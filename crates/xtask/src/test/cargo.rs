@@ -28,7 +28,7 @@ fn fuzz(long: bool) -> &'static [(&'static str, &'static str)] {
 }
 
 /// One call of `cargo test`.
-struct Run<'a> {
+struct TestRun<'a> {
     tier: &'a str,
     what: &'a str,
     arguments: &'a [&'a str],
@@ -36,13 +36,13 @@ struct Run<'a> {
 }
 
 /// An integration test: the folder of its crate, and its name.
-struct Target {
+struct TestTarget {
     package: String,
     name: String,
 }
 
 /// All integration tests of the workspace.
-pub(super) struct Tests(Vec<Target>);
+pub(super) struct Tests(Vec<TestTarget>);
 
 impl Tests {
     pub(super) fn open(checkout: &Path) -> Result<Self> {
@@ -52,7 +52,7 @@ impl Tests {
             let Ok(files) = entry.path().join("tests").read_dir() else { continue };
             let package = entry.file_name().to_string_lossy().into_owned();
             let names = files.flatten().filter_map(|file| target_name(&file.path()));
-            targets.extend(names.map(|name| Target { package: package.clone(), name }));
+            targets.extend(names.map(|name| TestTarget { package: package.clone(), name }));
         }
         Ok(Self(targets))
     }
@@ -66,12 +66,12 @@ impl Tests {
     pub(super) fn unit(&self, workspace: &Workspace<'_>, long: bool, report: &Report) -> Result<()> {
         let arguments = [vec!["--workspace", "--lib", "--bins"], self.select(false)].concat();
         let what = "unit and property tests";
-        self.run(workspace, &Run { tier: "unit", what, arguments: &arguments, environment: fuzz(long) }, report)?;
+        self.run(workspace, &TestRun { tier: "unit", what, arguments: &arguments, environment: fuzz(long) }, report)?;
         let (what, arguments) = ("examples in the documentation", &["--workspace", "--doc"]);
-        self.run(workspace, &Run { tier: "unit", what, arguments, environment: &[] }, report)?;
+        self.run(workspace, &TestRun { tier: "unit", what, arguments, environment: &[] }, report)?;
         if long {
             let (what, arguments) = ("shared memory under AddressSanitizer", SANITIZED);
-            self.run(workspace, &Run { tier: "AddressSanitizer", what, arguments, environment: SANITIZER }, report)
+            self.run(workspace, &TestRun { tier: "AddressSanitizer", what, arguments, environment: SANITIZER }, report)
         } else {
             report.leave_out("AddressSanitizer", "only with --long");
             Ok(())
@@ -83,12 +83,12 @@ impl Tests {
         ensure!(!targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
         let arguments = &[vec!["--workspace"], targets].concat();
         let what = "private-bus tests";
-        self.run(workspace, &Run { tier: "bus", what, arguments, environment: fuzz(long) }, report)
+        self.run(workspace, &TestRun { tier: "bus", what, arguments, environment: fuzz(long) }, report)
     }
 
     /// Runs `cargo test`, and notes the results that it prints. A build that fails is one failure.
-    fn run(&self, workspace: &Workspace<'_>, run: &Run<'_>, report: &Report) -> Result<()> {
-        let Run { tier, what, arguments, environment } = *run;
+    fn run(&self, workspace: &Workspace<'_>, run: &TestRun<'_>, report: &Report) -> Result<()> {
+        let TestRun { tier, what, arguments, environment } = *run;
         say(&format!("running {what}"));
         let _lock = workspace.lock()?;
         let started = Instant::now();
@@ -165,7 +165,7 @@ impl Reader<'_> {
     }
 
     /// A test may print into the line that names another: what is counted and not named is added.
-    fn close(&mut self, totals: &Totals) -> Vec<TestResult> {
+    fn close(&mut self, totals: &TestTotals) -> Vec<TestResult> {
         let mut results = std::mem::take(&mut self.open);
         let nr_named = |results: &[TestResult], passed: bool| {
             results.iter().filter(|result| (result.outcome == Outcome::Passed) == passed).count()
@@ -205,21 +205,21 @@ fn single(line: &str) -> Option<(&str, Outcome)> {
 
 /// What a test program says at its end.
 #[derive(Debug, PartialEq)]
-struct Totals {
+struct TestTotals {
     nr_passed: usize,
     nr_failed: usize,
     took: Duration,
 }
 
 /// `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.50s`.
-fn totals(line: &str) -> Option<Totals> {
+fn totals(line: &str) -> Option<TestTotals> {
     let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let count = |what: &str| {
         let part = counts.split("; ").find_map(|part| part.strip_suffix(what));
         part.and_then(|number| number.trim().parse::<usize>().ok())
     };
     let seconds = line.rsplit_once("finished in ").and_then(|(_, rest)| rest.strip_suffix('s')?.parse().ok());
-    Some(Totals {
+    Some(TestTotals {
         nr_passed: count("passed")?,
         nr_failed: count("failed")? + count("ignored")?,
         took: Duration::from_secs_f64(seconds.unwrap_or(0.0)),

@@ -14,7 +14,7 @@ fn interactive_goes_first_but_not_for_ever() {
 #[test]
 fn without_boost_arrival_and_fairness_decide() {
     let mut policy = policy();
-    policy.set_settings(Settings { slice_boost_ns: 0, ..Settings::default() });
+    policy.set_settings(PolicySettings { slice_boost_ns: 0, ..PolicySettings::default() });
     policy.enqueue(&queued(0, 0)).unwrap();
     policy.enqueue(&woken(1, 10 * MS)).unwrap();
     assert_eq!(slots(&drain(&mut policy)), [0, 1]);
@@ -123,7 +123,7 @@ fn interactive_uses_arrival_order_while_the_machine_is_under_used() {
         policy.set_settings(settings);
         assert_eq!((policy.order(), policy.totals().fifo_since_ns), (Order::Deadline, None));
     }
-    policy.set_settings(Settings::default());
+    policy.set_settings(PolicySettings::default());
     policy.enqueue(&QueuedTask { load: Load { nr_running: NR_CPUS - 1, nr_waiting: 1 }, ..queued(0, 6) }).unwrap();
     assert_eq!(policy.pop().unwrap().order, Order::Deadline);
 }

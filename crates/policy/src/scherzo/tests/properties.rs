@@ -12,7 +12,7 @@ enum Op {
     Refresh(QueuedTask),
     Exit(SlotId, Pid),
     Pop,
-    Settings(Settings),
+    Settings(PolicySettings),
     NrCpus(u32),
 }
 
@@ -50,9 +50,9 @@ prop_compose! {
         preemption: bool, auto_fifo: bool,
         base_slice_ns in number(), min_slice_ns in number(), slice_boost_ns in number(),
         starvation_ns in 0..=2 * MAX_BOUND_NS, sample_interval_ns in number(),
-    ) -> Settings {
+    ) -> PolicySettings {
         let load = LoadSettings { mode, preemption, auto_fifo, ..LoadSettings::default() };
-        Settings {
+        PolicySettings {
             load,
             base_slice_ns, min_slice_ns, slice_boost_ns, starvation_ns, sample_interval_ns,
         }
@@ -74,14 +74,14 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 /// The policy beside what must come out of it.
 struct Checked {
     policy: Scherzo,
-    settings: Settings,
+    settings: PolicySettings,
     waiting: BTreeMap<SlotId, (Pid, Generation)>,
     all_dispatched: Vec<DispatchedTask>,
 }
 
 impl Checked {
     fn new() -> Self {
-        let settings = Settings::default();
+        let settings = PolicySettings::default();
         Self { policy: policy(), settings, waiting: BTreeMap::new(), all_dispatched: Vec::new() }
     }
 
@@ -201,8 +201,8 @@ proptest! {
         start_ns in prop_oneof![any::<u64>(), u64::MAX - 1000 * MS..=u64::MAX],
     ) {
         let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: NR_SLOTS };
-        let mut policy = Scherzo::new(limits, Settings::default(), NR_CPUS);
-        let starvation_ns = Settings::default().starvation_ns;
+        let mut policy = Scherzo::new(limits, PolicySettings::default(), NR_CPUS);
+        let starvation_ns = PolicySettings::default().starvation_ns;
         let mut arrived = BTreeMap::new();
         let mut passed_ns = 0;
         for (garbage, pause_ns, pop) in arrivals {
