@@ -5,6 +5,8 @@
 #ifndef SCHERZO_ACCOUNT_BPF_H
 #define SCHERZO_ACCOUNT_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "preempt.bpf.h"
 
 static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)

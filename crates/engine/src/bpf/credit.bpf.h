@@ -10,6 +10,7 @@
 #ifndef SCHERZO_CREDIT_BPF_H
 #define SCHERZO_CREDIT_BPF_H
 
+#include "control.bpf.h"
 #include "groups.bpf.h"
 #include "state.bpf.h"
 

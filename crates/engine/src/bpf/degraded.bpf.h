@@ -9,6 +9,8 @@
 #ifndef SCHERZO_DEGRADED_BPF_H
 #define SCHERZO_DEGRADED_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "flight.bpf.h"
 #include "place.bpf.h"
 

@@ -5,8 +5,11 @@
 #ifndef SCHERZO_DISPATCH_BPF_H
 #define SCHERZO_DISPATCH_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "degraded.bpf.h"
 #include "dispatched.bpf.h"
+#include "kind.bpf.h"
 #include "limits.bpf.h"
 #include "offline.bpf.h"
 #include "seat.bpf.h"

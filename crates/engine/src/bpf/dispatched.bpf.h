@@ -5,7 +5,10 @@
 #ifndef SCHERZO_DISPATCHED_BPF_H
 #define SCHERZO_DISPATCHED_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "flight.bpf.h"
+#include "kind.bpf.h"
 #include "place.bpf.h"
 
 /* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */

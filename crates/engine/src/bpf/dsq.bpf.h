@@ -5,6 +5,7 @@
 #ifndef SCHERZO_DSQ_BPF_H
 #define SCHERZO_DSQ_BPF_H
 
+#include "count.bpf.h"
 #include "state.bpf.h"
 
 /*

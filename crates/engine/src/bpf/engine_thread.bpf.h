@@ -5,6 +5,7 @@
 #ifndef SCHERZO_ENGINE_THREAD_BPF_H
 #define SCHERZO_ENGINE_THREAD_BPF_H
 
+#include "control.bpf.h"
 #include "higher_class.bpf.h"
 #include "preempt.bpf.h"
 

@@ -5,7 +5,10 @@
 #ifndef SCHERZO_ENQUEUE_BPF_H
 #define SCHERZO_ENQUEUE_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "engine_thread.bpf.h"
+#include "kind.bpf.h"
 #include "park.bpf.h"
 #include "watchdog.bpf.h"
 

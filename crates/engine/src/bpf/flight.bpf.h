@@ -13,6 +13,7 @@
 #ifndef SCHERZO_FLIGHT_BPF_H
 #define SCHERZO_FLIGHT_BPF_H
 
+#include "count.bpf.h"
 #include "records.bpf.h"
 
 static __always_inline void mark_in_flight(u32 slot, bool owned)

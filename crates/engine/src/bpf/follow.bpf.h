@@ -10,8 +10,10 @@
 #ifndef SCHERZO_FOLLOW_BPF_H
 #define SCHERZO_FOLLOW_BPF_H
 
+#include "control.bpf.h"
 #include "credit.bpf.h"
 #include "dispatch.bpf.h"
+#include "kind.bpf.h"
 
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)

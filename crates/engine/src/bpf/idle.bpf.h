@@ -10,6 +10,8 @@
 #ifndef SCHERZO_IDLE_BPF_H
 #define SCHERZO_IDLE_BPF_H
 
+#include "control.bpf.h"
+#include "kind.bpf.h"
 #include "state.bpf.h"
 
 /* Whether the task may use this CPU; false for a negative number. */

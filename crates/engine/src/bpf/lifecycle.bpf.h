@@ -5,6 +5,7 @@
 #ifndef SCHERZO_LIFECYCLE_BPF_H
 #define SCHERZO_LIFECYCLE_BPF_H
 
+#include "count.bpf.h"
 #include "credit.bpf.h"
 #include "degraded.bpf.h"
 #include "higher_class.bpf.h"

@@ -34,6 +34,7 @@
 #include "bandwidth.h"
 #include "groups.bpf.h"
 #include "idle.bpf.h"
+#include "kind.bpf.h"
 
 /* RUNTIME_INF: no limit. */
 #define NO_QUOTA (~0ULL)

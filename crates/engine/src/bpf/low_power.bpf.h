@@ -5,6 +5,7 @@
 #ifndef SCHERZO_LOW_POWER_BPF_H
 #define SCHERZO_LOW_POWER_BPF_H
 
+#include "control.bpf.h"
 #include "preempt.bpf.h"
 
 /* What a CPU that carries batch work is wanted for. */

@@ -5,6 +5,7 @@
 #ifndef SCHERZO_OFFLINE_BPF_H
 #define SCHERZO_OFFLINE_BPF_H
 
+#include "count.bpf.h"
 #include "dsq.bpf.h"
 
 /* An offline CPU that a task still waits for or belongs to, plus one; a dispatch moves it. */

@@ -18,6 +18,9 @@
 #ifndef SCHERZO_PARK_BPF_H
 #define SCHERZO_PARK_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
+#include "kind.bpf.h"
 #include "limits.bpf.h"
 #include "wake.bpf.h"
 #include "watchdog.bpf.h"

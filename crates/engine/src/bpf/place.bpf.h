@@ -5,7 +5,10 @@
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "dsq.bpf.h"
+#include "kind.bpf.h"
 #include "low_power.bpf.h"
 
 /* How far from now a deadline may lie. */

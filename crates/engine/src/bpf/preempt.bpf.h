@@ -5,6 +5,7 @@
 #ifndef SCHERZO_PREEMPT_BPF_H
 #define SCHERZO_PREEMPT_BPF_H
 
+#include "control.bpf.h"
 #include "idle.bpf.h"
 
 /* Candidates looked at before the latest deadline among them is taken. */

@@ -5,6 +5,9 @@
 #ifndef SCHERZO_RECORDS_BPF_H
 #define SCHERZO_RECORDS_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
+#include "kind.bpf.h"
 #include "state.bpf.h"
 
 /*

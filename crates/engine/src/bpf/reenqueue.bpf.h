@@ -6,6 +6,7 @@
 #define SCHERZO_REENQUEUE_BPF_H
 
 #include "higher_class.bpf.h"
+#include "kind.bpf.h"
 
 /*
  * How often a CPU's local DSQ is emptied at most while a higher class has the CPU. From 7.3 the kernel ends a scheduler of

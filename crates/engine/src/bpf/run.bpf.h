@@ -6,7 +6,10 @@
 #define SCHERZO_RUN_BPF_H
 
 #include "account.bpf.h"
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "enqueue.bpf.h"
+#include "kind.bpf.h"
 
 /* A task that has used up its credit may be preempted from now on. */
 static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)

@@ -15,7 +15,10 @@
 #ifndef SCHERZO_SEAT_BPF_H
 #define SCHERZO_SEAT_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "credit.bpf.h"
+#include "kind.bpf.h"
 #include "place.bpf.h"
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * state.bpf.h: maps, contexts and the small accessors that everything else is written in.
+ * state.bpf.h: what is remembered: DSQs, maps, the contexts of tasks, CPUs and LLCs, and how each is found.
  *
  * Ownership: each word of the control page has one writer (see scherzo_wire.h). What BPF relies on (which task owns a slot,
  * what is in flight and how much, whether it schedules alone, what runs where) lives in memory that no process maps, so that
@@ -351,159 +351,9 @@ static __always_inline s64 signed_delta(u64 a, u64 b)
 	return (s64)(a - b);
 }
 
-static __always_inline struct scherzo_cpu_stats *this_cpu_stats(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&cpu_stats, &cpu);
-}
-
-/* Verified once: the branches in here, inlined in dozens of places, took the verifier longer than all the rest. */
-VERIFIED_ONCE int count_n(u32 counter, u64 n)
-{
-	struct scherzo_cpu_stats *stats = this_cpu_stats();
-
-	if (stats && counter < SCHERZO_NR_COUNTERS)
-		stats->counters[counter] += n;
-	return 0;
-}
-
-static __always_inline void count(enum scherzo_counter counter)
-{
-	count_n(counter, 1);
-}
-
-/* Without the call, for what every switch counts. */
-static __always_inline void count_here(enum scherzo_counter counter)
-{
-	struct scherzo_cpu_stats *stats = this_cpu_stats();
-
-	if (stats)
-		stats->counters[counter]++;
-}
-
-static __always_inline bool is_engine(const struct task_struct *p)
-{
-	return p->pid == engine_pid;
-}
-
-static __always_inline bool is_kthread(const struct task_struct *p)
-{
-	return p->flags & PF_KTHREAD;
-}
-
-static __always_inline bool is_pinned(const struct task_struct *p)
-{
-	return p->nr_cpus_allowed == 1;
-}
-
-/*
- * The threads that free memory: the engine could wait for them, so they never wait for the engine.
- */
-static __always_inline bool frees_memory(const struct task_struct *p)
-{
-	if (p->flags & (PF_KSWAPD | PF_KCOMPACTD))
-		return true;
-	return is_kthread(p) && p->comm[0] == 'k' && p->comm[1] == 'h' && p->comm[2] == 'u' && p->comm[3] == 'g';
-}
-
-/* The control word, read once per callback. */
-struct control_word {
-	u8 mode;
-	u8 order;
-	bool preemption : 1;
-	bool full_user : 1;
-	bool own_idle : 1;
-	bool whole_cores : 1;
-	bool numa_local : 1;
-	bool kernel_seat : 1;
-	u32 generation;
-};
-
-_Static_assert(sizeof(struct control_word) == 8, "passed in one register");
-
-static __always_inline struct control_word control_word(const struct scherzo_control *page)
-{
-	u64 word = READ_ONCE(page->word);
-	u64 flags = word >> SCHERZO_CONTROL_FLAGS_SHIFT;
-
-	return (struct control_word){
-		.mode = word >> SCHERZO_CONTROL_MODE_SHIFT,
-		.preemption = flags & SCHERZO_FLAG_PREEMPTION,
-		.full_user = flags & SCHERZO_FLAG_FULL_USER,
-		.own_idle = flags & SCHERZO_FLAG_OWN_IDLE,
-		.whole_cores = flags & SCHERZO_FLAG_WHOLE_CORES,
-		.numa_local = flags & SCHERZO_FLAG_NUMA_LOCAL,
-		.kernel_seat = flags & SCHERZO_FLAG_KERNEL_SEAT && !(flags & SCHERZO_FLAG_FULL_USER),
-		.order = word >> SCHERZO_CONTROL_ORDER_SHIFT,
-		.generation = word >> SCHERZO_CONTROL_GENERATION_SHIFT,
-	};
-}
-
-/* The same as a plain number and back: functions that are verified once take nothing else. */
-static __always_inline u64 word_bits(struct control_word word)
-{
-	u64 bits;
-
-	__builtin_memcpy(&bits, &word, sizeof(bits));
-	return bits;
-}
-
-static __always_inline struct control_word word_of(u64 bits)
-{
-	struct control_word word;
-
-	__builtin_memcpy(&word, &bits, sizeof(word));
-	return word;
-}
-
 static __always_inline bool is_degraded(void)
 {
 	return READ_ONCE(degraded_seq) & 1;
-}
-
-/* While degraded everything is ordered by arrival: there is no engine to ask for deadlines. */
-static __always_inline u8 effective_order(struct control_word word)
-{
-	return is_degraded() ? SCHERZO_ORDER_FIFO : word.order;
-}
-
-static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
-{
-	u64 slice_ns = READ_ONCE(page->slice_ns);
-
-	return slice_ns && slice_ns <= SLICE_MAX_NS ? slice_ns : 5 * NSEC_PER_MSEC;
-}
-
-/* What user space has classified a task as. */
-static __always_inline u32 published_class(const struct task_ctx *tctx)
-{
-	const struct scherzo_slot *slot = task_slot(tctx);
-
-	return slot ? READ_ONCE(slot->klass) : SCHERZO_CLASS_UNKNOWN;
-}
-
-static __always_inline bool kernel_seat(void)
-{
-	const struct scherzo_control *page = control_page();
-
-	return page && control_word(page).kernel_seat;
-}
-
-/*
- * What a task is taken for. One that was woken before user space ever classified it counts as interactive, one that was
- * forked as batch.
- */
-static __always_inline u32 task_class(const struct task_ctx *tctx)
-{
-	u32 klass;
-
-	if (kernel_seat())
-		return tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
-	klass = published_class(tctx);
-	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)
-		return klass;
-	return tctx->woken ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
 }
 
 static __always_inline u32 cpu_llc(s32 cpu)

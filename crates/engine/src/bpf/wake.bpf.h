@@ -5,9 +5,12 @@
 #ifndef SCHERZO_WAKE_BPF_H
 #define SCHERZO_WAKE_BPF_H
 
+#include "control.bpf.h"
+#include "count.bpf.h"
 #include "flight.bpf.h"
 #include "follow.bpf.h"
 #include "higher_class.bpf.h"
+#include "kind.bpf.h"
 #include "limits.bpf.h"
 #include "seat.bpf.h"
 
