@@ -181,6 +181,8 @@ async fn the_history_survives_a_restart() {
     client.scheduler.set_mode("fifo").await.unwrap();
     stage.tree().unload().unwrap();
     client.wait_for_state("fallback").await;
+    // Fallback is told before what the engine says of its end has been noted; what is shown has been noted.
+    eventually("the mode is taken back", async || client.snapshot().await.requested_mode == "auto").await;
     daemon.signal(Signal::KILL);
     daemon.end();
     let _daemon = stage.serve(&[]).await;
