@@ -197,7 +197,7 @@ fn ignored(groups: &str, because_of: Option<&str>) -> Finding {
         return Finding::new("control-groups/weights-ignored", Severity::Warning, text).with("groups", groups);
     };
     let text = gettext_noop(
-        "The setting {setting} has tasks judged in user space, where CPU weights of control groups are ignored (limits are \
+        "The setting {setting} has tasks queued in user space, where CPU weights of control groups are ignored (limits are \
          kept): {groups}. `scherzoctl config unset {setting}` changes that.",
     );
     let finding = Finding::new("control-groups/weights-ignored-by-setting", Severity::Warning, text);
