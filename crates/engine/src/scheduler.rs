@@ -14,7 +14,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::fence;
 
 use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
@@ -22,6 +21,7 @@ use scherzo_policy::Policy;
 use scherzo_wire::channel;
 use scherzo_wire::layout::ControlPage;
 use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
+use scherzo_wire::parking::{ParkedWord, park};
 
 use crate::arena::heap_ops;
 use crate::core::Core;
@@ -180,9 +180,7 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
 
     /// Sleeps until there is something to do, unless there is already. Says what there is besides records.
     fn park(&self, nr_dispatched: u64) -> Ready {
-        self.page().parked.store(1, Relaxed);
-        fence(SeqCst);
-        let busy = self.consume() > 0;
+        let busy = park(&self.page().parked, || self.consume() > 0);
         if busy && nr_dispatched > 0 {
             self.page().nr_doorbells.fetch_add(1, Relaxed);
             self.kicker.ring();
@@ -195,7 +193,7 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
             None
         };
         let ready = self.wait(timeout);
-        self.page().parked.store(0, Relaxed);
+        self.page().parked.say(false);
         ready
     }
 
