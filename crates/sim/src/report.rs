@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::scenario::{Cgroup, Scenario, ScenarioGroup, WorkKind};
 use crate::solver::{Demand, Node, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
-use crate::task::{State, weight_of_nice};
+use crate::task::State;
 use crate::work::Work;
 
 /// Of one group.
@@ -131,9 +131,9 @@ fn fair_group_shares(machine: &Machine, scenario: &Scenario, works: &[Option<Wor
     for (id, work) in works.iter().enumerate() {
         let Some(work) = work.as_ref().filter(|work| !work.is_child()) else { continue };
         let owner = machine.tasks[id].group;
-        let nice = scenario.group[owner].get_ref().nice();
+        let weight = scenario.group[owner].get_ref().weight();
         owners.push(owner);
-        demands.push(Demand { weight: u64::from(weight_of_nice(nice)), wanted: work.demand(WHOLE_CPU) });
+        demands.push(Demand { weight: u64::from(weight), wanted: work.demand(WHOLE_CPU) });
     }
     let root = nodes_within(None, scenario, &owners);
     let mut shares = vec![0; scenario.group.len()];

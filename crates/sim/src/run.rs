@@ -12,7 +12,7 @@ use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
 use crate::report::SimulationReport;
-use crate::scenario::{Scenario, ScenarioGroup, WorkKind};
+use crate::scenario::{Scenario, ScenarioGroup, SchedPolicy, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
 use crate::user::EngineTask;
 use crate::work::{Next, Work};
@@ -97,6 +97,7 @@ impl<'a> Simulation<'a> {
             name: "scherzo-engine".to_owned(),
             flags: 0,
             nice: 0,
+            policy: SchedPolicy::Normal,
             class: TaskClass::Ext,
             mask: all,
             tgid: crate::machine::FIRST_PID,
@@ -143,6 +144,7 @@ impl<'a> Simulation<'a> {
             name: name.to_owned(),
             flags: if group.kthread { KTHREAD } else { 0 },
             nice: group.nice(),
+            policy: group.policy,
             class: if group.realtime { TaskClass::RealTime } else { TaskClass::Ext },
             mask: group.mask(self.machine.cpus.len()),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,

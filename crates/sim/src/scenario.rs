@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use crate::abi::{CpuMask, MAX_CPUS};
 use crate::profile::{Profile, TopologySpec};
+use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
 /// A whole scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -111,6 +112,19 @@ pub enum WorkKind {
     PingPong,
 }
 
+/// The scheduling policy that tasks ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedPolicy {
+    /// None in particular.
+    #[default]
+    Normal,
+    /// `SCHED_BATCH`: no preference at wake-up.
+    Batch,
+    /// `SCHED_IDLE`: only what others leave.
+    Idle,
+}
+
 /// Tasks that are alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +139,9 @@ pub struct ScenarioGroup {
     /// Their nice level.
     #[serde(default)]
     pub nice: Option<Spanned<i32>>,
+    /// The policy that they ask for.
+    #[serde(default)]
+    pub policy: SchedPolicy,
     /// Work until they sleep, or of a child.
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
@@ -156,6 +173,11 @@ impl ScenarioGroup {
     /// Its nice level.
     pub fn nice(&self) -> i32 {
         self.nice.as_ref().map_or(0, |nice| *nice.get_ref())
+    }
+
+    /// The kernel's weight of each of its tasks.
+    pub fn weight(&self) -> u32 {
+        if self.policy == SchedPolicy::Idle { WEIGHT_IDLE } else { weight_of_nice(self.nice()) }
     }
 
     /// Where its tasks may run.

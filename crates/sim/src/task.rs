@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::abi::{CpuMask, SchedExtEntity, TaskGroup, TaskStruct};
+use crate::scenario::SchedPolicy;
 
 /// Index in the machine's table of tasks.
 pub type TaskId = usize;
@@ -69,6 +70,8 @@ pub struct Identity {
     pub nice: i32,
     /// Its class.
     pub class: TaskClass,
+    /// The policy that it asks for, in that class.
+    pub policy: SchedPolicy,
     /// Where it may run.
     pub mask: CpuMask,
     /// Threads of one process have one.
@@ -132,8 +135,23 @@ fn scx_weight_of_nice(nice: i32) -> u32 {
     ((weight_of_nice(nice) * 100 + 512) / 1024).clamp(1, 10_000)
 }
 
-const SCHED_EXT: u32 = 7;
+/// `WEIGHT_IDLEPRIO`.
+pub const WEIGHT_IDLE: u32 = 3;
+
 const SCHED_FIFO: u32 = 1;
+const SCHED_BATCH: u32 = 3;
+const SCHED_IDLE: u32 = 5;
+const SCHED_EXT: u32 = 7;
+
+/// `task_struct.policy`.
+fn policy_number(identity: &Identity) -> u32 {
+    match identity.policy {
+        _ if identity.class == TaskClass::RealTime => SCHED_FIFO,
+        SchedPolicy::Normal => SCHED_EXT,
+        SchedPolicy::Batch => SCHED_BATCH,
+        SchedPolicy::Idle => SCHED_IDLE,
+    }
+}
 
 impl Task {
     /// A task that has not been woken yet.
@@ -148,7 +166,7 @@ impl Task {
                 flags: identity.flags,
                 prio: if realtime { 49 } else { 120 + identity.nice },
                 static_prio: 120 + identity.nice,
-                policy: if realtime { SCHED_FIFO } else { SCHED_EXT },
+                policy: policy_number(identity),
                 nr_cpus_allowed: identity.mask.count() as i32,
                 pid,
                 tgid: identity.tgid,

@@ -162,6 +162,18 @@ fn thousands_of_hogs_take_turns() {
     all_rules_hold(&outcome("thousands"));
 }
 
+/// Also those that wait for another reason than their weight: the prompt, when they have had more than their share, and tasks that may
+/// run on one CPU only.
+#[test]
+fn nobody_waits_for_ever_in_a_crowd() {
+    let report = outcome("crowd");
+    all_rules_hold(&report);
+    // Ten seconds by policy, and a turn of all before it.
+    assert!(report.groups.iter().all(|group| group.longest_gap_ns < 16_000_000_000), "{report}");
+    let latest_ns = |name| report.group(name).expect("a group").latency_ns[3];
+    assert!(latest_ns("sleepers") < 10_000_000_000 && latest_ns("pinned") < 4_000_000_000, "{report}");
+}
+
 /// CPUs that the group got, within so many thousandths of what it should have got.
 #[track_caller]
 fn got_cpus(report: &SimulationReport, scenario: &Scenario, group: &str, cpus: f64, tolerance: u32) {

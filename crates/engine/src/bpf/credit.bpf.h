@@ -109,23 +109,28 @@ static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
 	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
 }
 
+/* How far apart the tasks of an LLC that are not prompt may be in virtual time. */
+static __always_inline s64 max_lag_of(const struct llc_ctx *llcx, const struct scherzo_control *page)
+{
+	s64 fair_weight = READ_ONCE(llcx->fair_weight);
+	s32 nr_fair = READ_ONCE(llcx->nr_fair);
+
+	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, cpus_per_llc(page));
+}
+
 /* Gives the task its place in the virtual time of the LLC where it is now. */
 static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, const struct scherzo_control *page)
 {
 	const struct llc_ctx *from = llc_ctx(tctx->llc), *to = llc_ctx(llc);
-	u64 clock, slice_ns;
-	s64 fair_weight, max_lag;
+	u64 clock;
 
 	if (!to || !page)
 		return;
-	slice_ns = default_slice_ns(page);
-	fair_weight = READ_ONCE(to->fair_weight);
-	max_lag = policy_max_lag(fair_weight > 0 ? fair_weight : 0, cpus_per_llc(page), slice_ns);
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc)
 		tctx->vruntime += clock - READ_ONCE(from->clock);
 	tctx->llc = llc;
-	tctx->vruntime = policy_place(tctx->vruntime, clock, slice_ns, tctx->weight, max_lag, tctx->slept);
+	tctx->vruntime = policy_place(tctx->vruntime, clock, default_slice_ns(page), tctx->weight, max_lag_of(to, page), tctx->slept);
 }
 
 /*

@@ -193,7 +193,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init)
 {
 	s32 err;
 
-	err = create_dsqs() ?: init_parks() ?: init_watchdog();
+	err = create_dsqs() ?: init_parks() ?: init_run_timers() ?: init_watchdog();
 	if (err) {
 		scx_bpf_error("cannot set up queues and timer: %d", err);
 		return err;

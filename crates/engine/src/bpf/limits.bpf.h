@@ -35,6 +35,7 @@
 #include "groups.bpf.h"
 #include "idle.bpf.h"
 #include "kind.bpf.h"
+#include "run_timer.bpf.h"
 
 /* RUNTIME_INF: no limit. */
 #define NO_QUOTA (~0ULL)
@@ -63,18 +64,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct limit_ctx);
 } limit_ctxs SEC(".maps");
-
-struct limit_timer {
-	struct bpf_timer timer;
-};
-
-/* That end runs: one for each CPU. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_CPU_WORDS * 64);
-	__type(key, u32);
-	__type(value, struct limit_timer);
-} run_timers SEC(".maps");
 
 /* A limit has been seen. Until then nothing is looked at. */
 static u32 limits_in_use CACHELINE;
@@ -265,22 +254,21 @@ static __always_inline bool is_held_up(struct task_struct *p, const struct task_
 static __always_inline void time_run(const struct task_ctx *tctx, struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {
 	u64 run_ns = tctx->overruns ? BANDWIDTH_RUN_MIN_NS : may_run_for_ns(tctx->limiter);
-	struct limit_timer *timer;
-	u32 index = cpu;
 
-	if (run_ns >= TIMED_RUN_NS)
-		return;
-	timer = bpf_map_lookup_elem(&run_timers, &index);
-	WRITE_ONCE(cpuc->limit_ends_ns, now + run_ns);
-	if (timer)
-		bpf_timer_start(&timer->timer, run_ns, BPF_F_TIMER_CPU_PIN);
+	if (run_ns < TIMED_RUN_NS)
+		end_run_after(cpuc, cpu, run_ns, now);
 }
 
-static __always_inline void charge_run(struct task_ctx *tctx, u64 now)
+/*
+ * Takes from the groups what the kernel has charged the task since the last time, as credit is (see uncharged_ns()): a limit is
+ * about that account, and our own clock runs on in interrupts, and stops before the next task has been picked.
+ */
+static __always_inline void charge_run(const struct task_struct *p, struct task_ctx *tctx)
 {
-	s64 ran_ns = time_delta(now, tctx->limits_charged_ns);
+	u64 sum_exec_ns = p->se.sum_exec_runtime;
+	s64 ran_ns = signed_delta(sum_exec_ns, tctx->limits_charged_exec_ns);
 
-	tctx->limits_charged_ns = now;
+	tctx->limits_charged_exec_ns = sum_exec_ns;
 	if (ran_ns > 0)
 		charge_limits(tctx->limiter, ran_ns);
 }
@@ -302,7 +290,7 @@ VERIFIED_ONCE int may_go_on(struct task_struct *p __arg_trusted, u64 now)
 
 	if (!tctx || !cpuc || tctx->limiter == ROOT_GROUP)
 		return true;
-	charge_run(tctx, now);
+	charge_run(p, tctx);
 	if (has_run_out(p, tctx, now))
 		return false;
 	time_run(tctx, cpuc, cpu, now);

@@ -20,7 +20,7 @@
  * A CPU picks its next task in dispatch.bpf.h. What happens when a task wakes, must wait, runs and stops is in wake.bpf.h,
  * enqueue.bpf.h and run.bpf.h.
  *
- * In the mode interactive BPF follows the policy by itself, without user space (seat.bpf.h), unless a setting says otherwise.
+ * Unless a setting says otherwise, BPF follows the policy by itself in every mode, without user space (seat.bpf.h).
  *
  * Modes are a control word that each callback reads once; switching never unloads anything.
  *

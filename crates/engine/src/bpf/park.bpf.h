@@ -31,14 +31,15 @@
 #define RELEASE_PERIOD_NS (1 * NSEC_PER_MSEC)
 /* Tasks that were let go and do not run for so long do not hold the others back. */
 #define RELEASE_LASTS_NS (20 * NSEC_PER_MSEC)
-/* The clock and the timers may differ by so much. */
-#define TIMER_SLACK_NS (20 * NSEC_PER_USEC)
+struct park_timer {
+	struct bpf_timer timer;
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct limit_timer);
+	__type(value, struct park_timer);
 } park_timer SEC(".maps");
 
 /* When the timer looks, 0 if it does not; and when the first task may leave each DSQ. */
@@ -49,7 +50,7 @@ static __always_inline void arm_parks(u64 at_ns, u64 now)
 {
 	u64 armed_ns = READ_ONCE(parks_armed_ns);
 	s64 after_ns = signed_delta(at_ns, now);
-	struct limit_timer *timer;
+	struct park_timer *timer;
 	u32 zero = 0;
 
 	/* One that should have fired long ago does not count. */
@@ -262,42 +263,28 @@ static int look_through_parks(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
-/* The balance of the task that runs on the CPU is used up. */
-static int end_run(void *map, int *key, struct bpf_timer *timer)
-{
-	s32 cpu = *key;
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 ends_ns = cpuc ? READ_ONCE(cpuc->limit_ends_ns) : 0;
-	s64 left_ns = signed_delta(ends_ns, scx_bpf_now());
-
-	if (!ends_ns)
-		return 0;
-	if (left_ns > (s64)TIMER_SLACK_NS)
-		bpf_timer_start(timer, left_ns, BPF_F_TIMER_CPU_PIN);
-	else
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	return 0;
-}
-
 /* The task begins to run in these groups, from now on. */
-static __always_inline void begin_limited(struct task_ctx *tctx, u32 limiter, u64 now)
+static __always_inline void begin_limited(const struct task_struct *p, struct task_ctx *tctx, u32 limiter)
 {
 	struct limit_ctx *limit = limit_ctx(limiter);
 
 	tctx->limiter = limiter;
-	tctx->limits_charged_ns = now;
+	/* What the kernel has charged since the task stopped last is these groups' too, if they are still the same. */
+	if (tctx->charged_limiter != limiter)
+		tctx->limits_charged_exec_ns = p->se.sum_exec_runtime;
+	tctx->charged_limiter = limiter;
 	if (limit)
 		__sync_fetch_and_add(&limit->nr_running, 1);
 }
 
 /* It does not run any more, or in other groups. */
-static __always_inline void end_limited(struct task_ctx *tctx, u64 now)
+static __always_inline void end_limited(const struct task_struct *p, struct task_ctx *tctx)
 {
 	struct limit_ctx *limit = limit_ctx(tctx->limiter);
 
 	if (!limit)
 		return;
-	charge_run(tctx, now);
+	charge_run(p, tctx);
 	__sync_fetch_and_add(&limit->nr_running, -1);
 	tctx->limiter = ROOT_GROUP;
 	tctx->overruns = false;
@@ -312,12 +299,13 @@ VERIFIED_ONCE int run_limited(struct task_struct *p __arg_trusted, s32 cpu, u64 
 
 	if (!tctx || !cpuc)
 		return 0;
-	WRITE_ONCE(cpuc->limit_ends_ns, 0);
 	forget_release(tctx);
 	limiter = limiter_of(p, now);
-	if (limiter == ROOT_GROUP)
+	if (limiter == ROOT_GROUP) {
+		tctx->charged_limiter = ROOT_GROUP;
 		return 0;
-	begin_limited(tctx, limiter, now);
+	}
+	begin_limited(p, tctx, limiter);
 	if (!tctx->overruns && has_run_out(p, tctx, now)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return 0;
@@ -340,13 +328,13 @@ VERIFIED_ONCE int tick_limited(struct task_struct *p __arg_trusted, s32 cpu, u64
 		group_of(p, now);
 	limiter = limiter_of(p, now);
 	if (limiter != tctx->limiter) {
-		end_limited(tctx, now);
+		end_limited(p, tctx);
 		if (limiter != ROOT_GROUP)
-			begin_limited(tctx, limiter, now);
+			begin_limited(p, tctx, limiter);
 	}
 	if (limiter == ROOT_GROUP)
 		return 0;
-	charge_run(tctx, now);
+	charge_run(p, tctx);
 	if (has_run_out(p, tctx, now))
 		scx_bpf_task_set_slice(p, 0);
 	else
@@ -356,7 +344,7 @@ VERIFIED_ONCE int tick_limited(struct task_struct *p __arg_trusted, s32 cpu, u64
 
 VERIFIED_ONCE int init_parks(void)
 {
-	struct limit_timer *timer;
+	struct park_timer *timer;
 	u32 index = 0;
 	s64 err;
 
@@ -366,14 +354,6 @@ VERIFIED_ONCE int init_parks(void)
 	err = bpf_timer_set_callback(&timer->timer, look_through_parks);
 	bpf_for(index, 0, NR_PARKS) {
 		err = err ?: scx_bpf_create_dsq(DSQ_ID(DSQ_PARK, index), -1);
-	}
-	bpf_for(index, 0, nr_cpu_slots) {
-		u32 cpu = index;
-
-		timer = bpf_map_lookup_elem(&run_timers, &cpu);
-		if (!timer || bpf_timer_init(&timer->timer, &run_timers, CLOCK_MONOTONIC))
-			break;
-		err = err ?: bpf_timer_set_callback(&timer->timer, end_run);
 	}
 	return err;
 }

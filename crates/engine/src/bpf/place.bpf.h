@@ -95,15 +95,14 @@ VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits,
 
 /*
  * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else there,
- * and runs when the CPU is free.
+ * and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to it.
  */
 static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
 						     const struct scherzo_control *page, u64 enq_flags)
 {
-	u32 kind = control_word(page).kernel_seat ? DSQ_CPU_PROMPT : DSQ_CPU;
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	insert(p, tctx, DSQ_ID(kind, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
+	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
 	count(SCHERZO_CNT_REQUEUED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

@@ -45,8 +45,13 @@
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
 /* A task that runs for less between sleeps is light. */
 #define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
-/* A task that is not prompt waits for so long at most, however little it weighs, as long as taking turns allows it. */
+/* A task that is not prompt waits for so long at most, however little it weighs; and among thousands, see policy_max_wait_ns(). */
 #define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
+#define POLICY_MAX_CROWD_WAIT_NS (10000 * POLICY_MSEC)
+/* What a task gets at least when it has waited so long. */
+#define POLICY_TURN_NS (POLICY_MSEC / 4)
+/* The part of the CPUs' time that such turns may take. */
+#define POLICY_TURNS_PART 16
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -104,16 +109,37 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 	return now + mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 }
 
-/*
- * How far the LLC's virtual clock advances in the longest time that a task may wait, while tasks of these flat weights take
- * turns on so many CPUs; but two slices of a task of nice 0 at least, so that with thousands of tasks, whose turns take longer
- * than that anyway, weights keep their meaning.
- */
-static inline s64 policy_max_lag(u64 fair_weight, u64 nr_cpus, u64 slice_ns)
+/* The longest time that a task waits: a second, or longer if as many turns took more than their part of the CPUs in that time. */
+static inline u64 policy_max_wait_ns(u64 nr_fair, u64 nr_cpus)
 {
-	u64 max_lag = POLICY_MAX_WAIT_NS * nr_cpus / (fair_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) ?: 1);
+	u64 wait_ns = nr_fair * POLICY_TURN_NS * POLICY_TURNS_PART / (nr_cpus ? nr_cpus : 1);
 
-	return max_lag > 2 * slice_ns ? max_lag : 2 * slice_ns;
+	if (wait_ns > POLICY_MAX_CROWD_WAIT_NS)
+		return POLICY_MAX_CROWD_WAIT_NS;
+	return wait_ns > POLICY_MAX_WAIT_NS ? wait_ns : POLICY_MAX_WAIT_NS;
+}
+
+/*
+ * How far the virtual clock advances in the longest time that a task may wait, while so many tasks of these flat weights in sum
+ * take turns on so many CPUs.
+ */
+static inline s64 policy_max_lag(u64 fair_weight, u64 nr_fair, u64 nr_cpus)
+{
+	return policy_max_wait_ns(nr_fair, nr_cpus) * nr_cpus /
+	       (fair_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) ?: 1);
+}
+
+/*
+ * The slice of a task that is not prompt: no longer than what puts it as far behind the others as the longest wait. One that weighs
+ * next to nothing would otherwise get a whole slice at each of the turns that it has against its weight.
+ */
+static inline u64 policy_fair_slice(u64 slice_ns, u32 flat_weight, s64 max_lag)
+{
+	u64 turn_ns = (u64)max_lag * flat_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT);
+
+	if (turn_ns < POLICY_TURN_NS)
+		turn_ns = POLICY_TURN_NS;
+	return turn_ns < slice_ns ? turn_ns : slice_ns;
 }
 
 /*

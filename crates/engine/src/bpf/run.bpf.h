@@ -81,12 +81,15 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_dsq(tctx);
+	WRITE_ONCE(cpuc->run_ends_ns, 0);
 	if (READ_ONCE(limits_in_use))
 		run_limited(p, cpu, now);
 	begin_to_charge(p, tctx, cpuc, page, now);
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
+	if (tctx->slice_ns < SEAT_SLICE_MIN_NS && has_seat_work(cpuc->llc, cpu))
+		end_run_after(cpuc, cpu, tctx->slice_ns, now);
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
@@ -118,7 +121,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);
 	if (tctx->limiter)
-		end_limited(tctx, now);
+		end_limited(p, tctx);
 	ran_ns = time_delta(now, tctx->started_ns);
 	if (ran_ns > 0) {
 		tctx->sum_exec_ns += ran_ns;

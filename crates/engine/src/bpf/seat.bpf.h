@@ -72,7 +72,7 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 	return -1;
 }
 
-/* The shortest slice; the longest of a prompt task is its credit. */
+/* The shortest slice, turns against a task's weight aside; the longest of a prompt task is its credit. */
 #define SEAT_SLICE_MIN_NS (1 * NSEC_PER_MSEC)
 
 static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, const struct task_ctx *tctx, u32 llc)
@@ -86,7 +86,9 @@ static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, con
 		slice_ns = tctx->credit_ns < SLICE_MAX_NS ? tctx->credit_ns : SLICE_MAX_NS;
 	else if (nr_waiting > 0)
 		slice_ns /= 1 + nr_waiting / nr_cpus;
-	return slice_ns > SEAT_SLICE_MIN_NS ? slice_ns : SEAT_SLICE_MIN_NS;
+	if (slice_ns < SEAT_SLICE_MIN_NS)
+		slice_ns = SEAT_SLICE_MIN_NS;
+	return tctx->prompt || !llcx ? slice_ns : policy_fair_slice(slice_ns, tctx->weight, max_lag_of(llcx, page));
 }
 
 /* A task that computes in low-power mode, and that none of the CPUs may run that stay awake: it wakes its own. */
@@ -269,6 +271,24 @@ static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 	       (fair_is_late(llc, scx_bpf_now()) && take_from(DSQ_FAIR, llc));
 }
 
+/* How long a prompt task waits at most while the prompt owe the others, and how often a CPU lets one go first for that reason. */
+#define PROMPT_TURN_NS (500 * NSEC_PER_MSEC)
+
+/*
+ * A prompt task has waited in vain for long. What the prompt owe is worked off as fast as they weigh, which takes minutes beside
+ * thousands of others.
+ */
+static __always_inline bool is_turn_of_prompt(struct cpu_ctx *cpuc, s32 cpu, u64 now)
+{
+	u64 since_ns = now - PROMPT_TURN_NS;
+
+	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
+	    (!is_due_before(DSQ_PROMPT, cpuc->llc, since_ns) && !is_due_before(DSQ_CPU_PROMPT, cpu, since_ns)))
+		return false;
+	cpuc->prompt_turn_ns = now;
+	return true;
+}
+
 /* From the kernel seat's DSQs: the prompt first, unless they owe the others. */
 VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 {
@@ -281,7 +301,7 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_owed(llc) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
+	if (is_fair_owed(llc) && !is_turn_of_prompt(cpuc, cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
 		cpuc->late_pick = is_fair_long_owed(llc);
 		return true;
 	}

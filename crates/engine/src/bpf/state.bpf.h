@@ -198,7 +198,8 @@ struct cpu_ctx {
 	 */
 	u64 brief_until_ns;
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
-	u64 limit_ends_ns; /* when the balance of the task that runs here is used up, 0 if a timer need not look; see limits.bpf.h */
+	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */
+	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -277,7 +278,8 @@ struct task_ctx {
 	/* Of limits, see park.bpf.h. */
 	u32 limiter; /* while it runs: the lowest group with a limit that it is in */
 	u32 released; /* the same from when it is let go until it runs */
-	u64 limits_charged_ns; /* while it runs */
+	u64 limits_charged_exec_ns; /* the kernel's account of the task up to which its limited groups have paid */
+	u32 charged_limiter; /* which ones those are, from the lowest upwards */
 	u64 parked_since_ns; /* 0 once it has run */
 };
 

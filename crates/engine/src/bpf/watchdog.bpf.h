@@ -49,12 +49,13 @@ static void arm_watchdog(void)
 }
 
 /*
- * Tasks in all DSQs, as the last round found it, those looked at in one of them, and how many of these are held to the limit.
- * They live in memory because the verifier would follow each of their values through the loop.
+ * Tasks in all DSQs, as the last round found it, those looked at in one of them, how many of these are held to a limit, and to
+ * which. They live in memory because the verifier would follow each of their values through the loop.
  */
 static u64 nr_found;
 static u32 nr_seen;
 static u32 nr_answerable_tasks;
+static u64 stall_limit;
 
 /*
  * A dispatch that the kernel overtook has left a note that the task is in another DSQ than this one, whose count is then
@@ -90,9 +91,27 @@ static __always_inline struct head_watch *head_watch(u64 dsq_id)
 }
 
 /*
- * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel
- * seat a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts,
- * once it has been the first for so long.
+ * How long a task may be the first of a DSQ. One that is not prompt and may run on one CPU only waits for its turn among all that
+ * this CPU may take, as long as the policy allows; and the turns before it take their time.
+ */
+static __always_inline u64 stall_limit_ns(u64 dsq_id)
+{
+	const struct scherzo_control *page = control_page();
+	u32 kind = dsq_id >> 32, index = dsq_id;
+	const struct llc_ctx *llcx;
+	s32 nr_fair;
+
+	if (!page || (kind != DSQ_CPU_FAIR && kind != DSQ_FAIR))
+		return STALL_LIMIT_NS;
+	llcx = llc_ctx(kind == DSQ_FAIR ? index : cpu_llc(index));
+	nr_fair = llcx ? READ_ONCE(llcx->nr_fair) : 0;
+	return STALL_LIMIT_NS + 2 * policy_max_wait_ns(nr_fair > 0 ? nr_fair : 0, cpus_per_llc(page));
+}
+
+/*
+ * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel seat
+ * a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts, once
+ * it has been the first for so long.
  */
 VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 {
@@ -111,7 +130,7 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 		watch->pid = pid;
 		watch->since_ns = now;
 	}
-	return time_delta(now, watch->since_ns) > (s64)STALL_LIMIT_NS;
+	return time_delta(now, watch->since_ns) > (s64)stall_limit_ns(dsq_id);
 }
 
 /* Looks at the first tasks of one DSQ. */
@@ -125,6 +144,7 @@ VERIFIED_ONCE int check_dsq(u64 dsq_id, u64 now)
 	nr_found += nr;
 	nr_seen = 0;
 	WRITE_ONCE(nr_answerable_tasks, nr_answerable(dsq_id, now));
+	WRITE_ONCE(stall_limit, stall_limit_ns(dsq_id));
 	/* The verifier sees this from ops.init too, which sets the timer up and may sleep. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
@@ -144,7 +164,7 @@ VERIFIED_ONCE int check_dsq(u64 dsq_id, u64 now)
 		waited = time_delta(now, tctx->wait_since_ns);
 		higher_class_ns = signed_delta(cpu_higher_class_ns(cpuc, now), tctx->wait_higher_class_ns);
 		if (nr_seen <= READ_ONCE(nr_answerable_tasks) &&
-		    waited - (higher_class_ns > 0 ? higher_class_ns : 0) > (s64)STALL_LIMIT_NS) {
+		    waited - (higher_class_ns > 0 ? higher_class_ns : 0) > (s64)READ_ONCE(stall_limit)) {
 			scx_bpf_error("stall: %s[%d] has been runnable for %lld ms in queue %llx", p->comm, p->pid,
 				      waited / (s64)NSEC_PER_MSEC, dsq_id);
 			break;

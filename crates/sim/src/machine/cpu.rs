@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::abi::CpuMask;
+use crate::scenario::SchedPolicy;
 use crate::task::{Identity, Task, TaskClass, TaskId};
 
 /// `PF_IDLE | PF_KTHREAD`.
@@ -60,6 +61,7 @@ impl Cpu {
             name: format!("swapper/{cpu}"),
             flags: IDLE_TASK_FLAGS,
             nice: 0,
+            policy: SchedPolicy::Normal,
             class: TaskClass::Ext,
             mask: CpuMask::of([cpu]),
             tgid: 0,
