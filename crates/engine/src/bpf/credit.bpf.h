@@ -95,18 +95,30 @@ static __always_inline void uncount_weight(struct task_ctx *tctx)
 	add_weight(before, -1);
 }
 
-/* The LLC's virtual clock follows the task that is picked. */
-static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime)
-{
-	u64 clock = READ_ONCE(llcx->clock);
-
-	if (signed_delta(vruntime, clock) > 0)
-		__sync_val_compare_and_swap(&llcx->clock, clock, vruntime);
-}
-
 static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
 {
 	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+}
+
+/* How far an LLC's virtual clock advances in a time, while the tasks take turns that are runnable there without being prompt. */
+static __always_inline u64 clock_passes(const struct llc_ctx *llcx, u64 time_ns, const struct scherzo_control *page)
+{
+	s64 fair_weight = READ_ONCE(llcx->fair_weight);
+
+	return policy_clock_passes(time_ns, fair_weight > 0 ? fair_weight : 0, cpus_per_llc(page));
+}
+
+/* The virtual clock of an LLC follows the tasks that are picked. */
+static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime, const struct scherzo_control *page, u64 now)
+{
+	u64 clock = READ_ONCE(llcx->clock), since_ns = time_delta(now, READ_ONCE(llcx->clock_at_ns));
+	s64 ahead = signed_delta(vruntime, clock);
+
+	if (ahead <= 0)
+		return;
+	WRITE_ONCE(llcx->clock_at_ns, now);
+	ahead = policy_follow(ahead, since_ns, clock_passes(llcx, since_ns, page));
+	__sync_val_compare_and_swap(&llcx->clock, clock, clock + ahead);
 }
 
 /* How far apart the tasks of an LLC that are not prompt may be in virtual time. */
@@ -130,7 +142,11 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 	if (from && tctx->llc != llc)
 		tctx->vruntime += clock - READ_ONCE(from->clock);
 	tctx->llc = llc;
-	tctx->vruntime = policy_place(tctx->vruntime, clock, default_slice_ns(page), tctx->weight, max_lag_of(to, page), tctx->slept);
+	if (tctx->slept_ns) {
+		tctx->vruntime = policy_wake(tctx->vruntime, clock, clock_passes(to, tctx->slept_ns, page));
+		tctx->slept_ns = 0;
+	}
+	tctx->vruntime = policy_place(tctx->vruntime, clock, default_slice_ns(page), tctx->weight, max_lag_of(to, page));
 }
 
 /*
@@ -165,7 +181,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	charge_for(tctx, uncharged_ns(p, tctx));
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
-	tctx->slept = since;
+	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
 	if (slept_ns > 0)
 		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->own_weight);
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
@@ -260,11 +276,10 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
 	place_in_virtual_time(tctx, cpuc->llc, page);
-	tctx->slept = false;
 	tctx->charged_until_ns = now;
 	count_weight(tctx, cpuc->llc);
-	if (llcx && !tctx->prompt)
-		advance_clock(llcx, tctx->vruntime);
+	if (llcx && page && !tctx->prompt)
+		advance_clock(llcx, tctx->vruntime, page, now);
 }
 
 /* It stops; if it is not runnable, it sleeps. */

@@ -70,6 +70,11 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 	if (enq_flags & SCX_ENQ_REENQ)
 		count(SCHERZO_CNT_REQUEUED);
 	queue_by_policy(p, word_bits(word), enq_flags);
+	if (enq_flags & SCX_ENQ_WAKEUP && word.preemption && word.order != SCHERZO_ORDER_FIFO &&
+	    klass != SCHERZO_CLASS_INTERACTIVE) {
+		preempt_by_share(p, scx_bpf_task_cpu(p));
+		return;
+	}
 	/* One that was woken has been through select_cpu; the others have credit left, and have lost their CPU or are new. */
 	if ((enq_flags & SCX_ENQ_WAKEUP && !(enq_flags & SCX_ENQ_REENQ)) || is_pinned(p) || !word.preemption ||
 	    klass != SCHERZO_CLASS_INTERACTIVE || is_fair_owed(cpu_llc(scx_bpf_task_cpu(p))))

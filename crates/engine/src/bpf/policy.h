@@ -52,6 +52,10 @@
 #define POLICY_TURN_NS (POLICY_MSEC / 4)
 /* The part of the CPUs' time that such turns may take. */
 #define POLICY_TURNS_PART 16
+/* The virtual clock is where the tasks are that are picked after so long. */
+#define POLICY_FOLLOW_NS (16 * POLICY_MSEC)
+/* A task that wakes takes a CPU from one that is further ahead of it than this much of its own time. */
+#define POLICY_WAKE_LEAD_NS (10 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -142,20 +146,56 @@ static inline u64 policy_fair_slice(u64 slice_ns, u32 flat_weight, s64 max_lag)
 	return turn_ns < slice_ns ? turn_ns : slice_ns;
 }
 
-/*
- * Virtual runtime within reach of the LLC's virtual clock, so that neither a long run nor a long wait is remembered for
- * ever: two slices of its own time ahead, but not more than max_lag, or behind, and for one that slept nothing behind.
- */
-static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, s64 max_lag, bool slept)
+/* How far the virtual clock advances in a time, while tasks of these flat weights in sum take turns on so many CPUs. */
+static inline u64 policy_clock_passes(u64 time_ns, u64 fair_weight, u64 nr_cpus)
 {
-	s64 reach = policy_virtual_ns(2 * slice_ns, flat_weight);
+	u64 weight = fair_weight >> POLICY_WEIGHT_SHIFT;
+
+	if (time_ns > POLICY_MAX_SPAN_NS)
+		time_ns = POLICY_MAX_SPAN_NS;
+	return time_ns * nr_cpus / (weight ? weight : 1) * POLICY_WEIGHT_NORMAL;
+}
+
+/*
+ * By how much the virtual clock follows a task that is picked so far ahead of it, that long after it has advanced last: twice as
+ * fast as it passes, or all the way within POLICY_FOLLOW_NS. At once would be wrong: a light task that finds a CPU while heavy ones
+ * nap for a moment would put the clock so far ahead that what these are behind is forgotten. Only as fast as it passes, too: a heavy
+ * task that uses one CPU and cannot use two makes it pass more slowly than the others get on.
+ */
+static inline u64 policy_follow(u64 ahead, u64 since_ns, u64 passed)
+{
+	u64 part = ahead;
+
+	if (since_ns < POLICY_FOLLOW_NS)
+		part = (ahead >> 10) * since_ns / (POLICY_FOLLOW_NS >> 10);
+	if (part < 2 * passed)
+		part = 2 * passed;
+	return part < ahead ? part : ahead;
+}
+
+/*
+ * Virtual runtime after a sleep in which the clock would have advanced so far. What the task was behind before it slept is still due
+ * to it, but not the time that it slept: a heavy task that naps would otherwise lose its place to whatever runs meanwhile.
+ */
+static inline u64 policy_wake(u64 vruntime, u64 clock, u64 passed)
+{
+	s64 behind = (s64)(clock - vruntime);
+
+	return behind <= 0 ? vruntime : passed < (u64)behind ? vruntime + passed : clock;
+}
+
+/*
+ * Virtual runtime within reach of the LLC's virtual clock, so that neither a long run nor a long wait is remembered for ever:
+ * not further ahead than lets it wait as long as tasks may, and not further behind than four slices of its own time.
+ */
+static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, s64 max_lag)
+{
+	s64 reach = policy_virtual_ns(4 * slice_ns, flat_weight);
 	s64 lag = (s64)(vruntime - clock);
 
-	if (lag > (reach < max_lag ? reach : max_lag))
-		return clock + (reach < max_lag ? reach : max_lag);
-	if (lag < (slept ? 0 : -reach))
-		return slept ? clock : clock - reach;
-	return vruntime;
+	if (lag > max_lag)
+		return clock + max_lag;
+	return lag < -reach ? clock - reach : vruntime;
 }
 
 /*

@@ -88,7 +88,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
-	if (tctx->slice_ns < SEAT_SLICE_MIN_NS && has_seat_work(cpuc->llc, cpu))
+	if (tctx->timed && has_seat_work(cpuc->llc, cpu))
 		end_run_after(cpuc, cpu, tctx->slice_ns, now);
 	count_migration(tctx, cpuc, cpu);
 

@@ -46,6 +46,39 @@ static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 ll
 	return tctx->mean_burst_ns < POLICY_BURST_LIGHT_NS ? is_fair_long_owed(llc) : is_fair_owed(llc);
 }
 
+/* The task on the CPU started further ahead in virtual time than lets the one that wakes wait for it. */
+static __always_inline bool is_ahead(const struct cpu_ctx *cpuc, u64 vruntime)
+{
+	u64 started_at = READ_ONCE(cpuc->victim_deadline);
+
+	return started_at && signed_delta(started_at, vruntime) > 0;
+}
+
+/*
+ * A task without credit that wakes, and is queued: it takes its CPU, or the one where the task started that is furthest ahead, if
+ * that is clearly ahead of it. A heavy task that naps would otherwise wait for a slice of a light one after each nap.
+ */
+VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	const struct task_ctx *tctx = task_ctx(p);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u64 vruntime;
+
+	if (!tctx || !cpuc || !may_be_prompt(p))
+		return false;
+	vruntime = tctx->vruntime + policy_virtual_ns(POLICY_WAKE_LEAD_NS, tctx->weight);
+	if (!is_ahead(cpuc, vruntime)) {
+		if (is_pinned(p))
+			return false;
+		cpu = pick_victim(p, cpuc->llc);
+		cpuc = cpu_ctx(cpu);
+	}
+	if (!cpuc || !is_ahead(cpuc, vruntime) || !try_preempt(cpuc))
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
 /* CPUs looked at for a prompt task that has run for long. */
 #define NR_LONGER_SAMPLES 16
 
@@ -75,20 +108,26 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 /* The shortest slice, turns against a task's weight aside; the longest of a prompt task is its credit. */
 #define SEAT_SLICE_MIN_NS (1 * NSEC_PER_MSEC)
 
-static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, const struct task_ctx *tctx, u32 llc)
+/* For how long the task may run. A slice that is short because of the task's weight is ended by a timer. */
+static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, struct task_ctx *tctx, u32 llc)
 {
-	u64 nr_cpus = cpus_per_llc(page);
+	u64 nr_cpus = cpus_per_llc(page), turn_ns;
 	const struct llc_ctx *llcx = llc_ctx(llc);
 	u64 slice_ns = default_slice_ns(page);
 	s32 nr_waiting = llcx ? READ_ONCE(llcx->nr_fair) : 0;
 
+	tctx->timed = false;
 	if (tctx->prompt)
 		slice_ns = tctx->credit_ns < SLICE_MAX_NS ? tctx->credit_ns : SLICE_MAX_NS;
 	else if (nr_waiting > 0)
 		slice_ns /= 1 + nr_waiting / nr_cpus;
 	if (slice_ns < SEAT_SLICE_MIN_NS)
 		slice_ns = SEAT_SLICE_MIN_NS;
-	return tctx->prompt || !llcx ? slice_ns : policy_fair_slice(slice_ns, tctx->weight, max_lag_of(llcx, page));
+	if (tctx->prompt || !llcx)
+		return slice_ns;
+	turn_ns = policy_fair_slice(slice_ns, tctx->weight, max_lag_of(llcx, page));
+	tctx->timed = turn_ns < slice_ns;
+	return turn_ns;
 }
 
 /* A task that computes in low-power mode, and that none of the CPUs may run that stay awake: it wakes its own. */
@@ -185,24 +224,26 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
  */
 VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 {
+	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(prev);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u64 now = scx_bpf_now();
 	struct llc_ctx *llcx;
 	u32 llc;
 
-	if (!tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
+	if (!page || !tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
 		return false;
 	llc = cpuc->llc;
 	llcx = llc_ctx(llc);
-	charge(prev, tctx, cpuc, scx_bpf_now());
-	weigh(prev, tctx, scx_bpf_now());
+	charge(prev, tctx, cpuc, now);
+	weigh(prev, tctx, now);
 	if (!llcx || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
 		return false;
 	if (tctx->prompt)
 		return !is_fair_owed(llc);
 	if (is_due_before(DSQ_FAIR, llc, tctx->vruntime) || is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime))
 		return false;
-	advance_clock(llcx, tctx->vruntime);
+	advance_clock(llcx, tctx->vruntime, page, now);
 	return true;
 }
 

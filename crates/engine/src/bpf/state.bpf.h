@@ -229,7 +229,8 @@ struct llc_ctx {
 	s32 nr_prompt;
 	s32 nr_fair;
 	struct head_watch prompt_head, fair_head;
-	u64 clock; /* virtual: the virtual runtime of the last of the others that was picked, never backwards */
+	u64 clock; /* virtual: follows the virtual runtime of the others that are picked, see advance_clock(); never backwards */
+	u64 clock_at_ns; /* when it advanced last */
 	s64 prompt_weight CACHELINE; /* of runnable tasks */
 	s64 fair_weight;
 	s64 lead_ns; /* CPU time by which the prompt are ahead, see policy_lead() */
@@ -260,14 +261,15 @@ struct task_ctx {
 	s32 wait_cpu;
 	bool woken; /* woken, but never classified by user space since */
 	bool prompt; /* has credit, see policy.h */
-	bool slept; /* before it was enqueued last */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
 	u64 credit_ns;
 	u64 mean_burst_ns;
+	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
+	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
 	u64 charged_until_ns; /* while it runs */
 	u64 release_slice_ns, release_vtime; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
