@@ -12,7 +12,7 @@ use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
 use crate::report::SimulationReport;
-use crate::scenario::{Scenario, ScenarioGroup, SchedPolicy, WorkKind};
+use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
 use crate::user::EngineTask;
 use crate::work::{Next, Work};
@@ -97,7 +97,7 @@ impl<'a> Simulation<'a> {
             name: "scherzo-engine".to_owned(),
             flags: 0,
             nice: 0,
-            policy: SchedPolicy::Normal,
+            policy: SchedPolicySpec::Normal,
             class: TaskClass::Ext,
             mask: all,
             tgid: crate::machine::FIRST_PID,

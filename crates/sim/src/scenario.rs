@@ -115,7 +115,7 @@ pub enum WorkKind {
 /// The scheduling policy that tasks ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SchedPolicy {
+pub enum SchedPolicySpec {
     /// None in particular.
     #[default]
     Normal,
@@ -141,7 +141,7 @@ pub struct ScenarioGroup {
     pub nice: Option<Spanned<i32>>,
     /// The policy that they ask for.
     #[serde(default)]
-    pub policy: SchedPolicy,
+    pub policy: SchedPolicySpec,
     /// Work until they sleep, or of a child.
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
@@ -177,7 +177,7 @@ impl ScenarioGroup {
 
     /// The kernel's weight of each of its tasks.
     pub fn weight(&self) -> u32 {
-        if self.policy == SchedPolicy::Idle { WEIGHT_IDLE } else { weight_of_nice(self.nice()) }
+        if self.policy == SchedPolicySpec::Idle { WEIGHT_IDLE } else { weight_of_nice(self.nice()) }
     }
 
     /// Where its tasks may run.

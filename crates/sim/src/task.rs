@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::abi::{CpuMask, SchedExtEntity, TaskGroup, TaskStruct};
-use crate::scenario::SchedPolicy;
+use crate::scenario::SchedPolicySpec;
 
 /// Index in the machine's table of tasks.
 pub type TaskId = usize;
@@ -71,7 +71,7 @@ pub struct Identity {
     /// Its class.
     pub class: TaskClass,
     /// The policy that it asks for, in that class.
-    pub policy: SchedPolicy,
+    pub policy: SchedPolicySpec,
     /// Where it may run.
     pub mask: CpuMask,
     /// Threads of one process have one.
@@ -147,9 +147,9 @@ const SCHED_EXT: u32 = 7;
 fn policy_number(identity: &Identity) -> u32 {
     match identity.policy {
         _ if identity.class == TaskClass::RealTime => SCHED_FIFO,
-        SchedPolicy::Normal => SCHED_EXT,
-        SchedPolicy::Batch => SCHED_BATCH,
-        SchedPolicy::Idle => SCHED_IDLE,
+        SchedPolicySpec::Normal => SCHED_EXT,
+        SchedPolicySpec::Batch => SCHED_BATCH,
+        SchedPolicySpec::Idle => SCHED_IDLE,
     }
 }
 

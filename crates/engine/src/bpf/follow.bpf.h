@@ -43,6 +43,9 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		return true;
 	tctx = task_ctx(p);
 	if (kernel_seat()) {
+		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
+		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
+			return true;
 		if (is_fair_owed(llc) && (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
 			return true;
 		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::abi::CpuMask;
-use crate::scenario::SchedPolicy;
+use crate::scenario::SchedPolicySpec;
 use crate::task::{Identity, Task, TaskClass, TaskId};
 
 /// `PF_IDLE | PF_KTHREAD`.
@@ -61,7 +61,7 @@ impl Cpu {
             name: format!("swapper/{cpu}"),
             flags: IDLE_TASK_FLAGS,
             nice: 0,
-            policy: SchedPolicy::Normal,
+            policy: SchedPolicySpec::Normal,
             class: TaskClass::Ext,
             mask: CpuMask::of([cpu]),
             tgid: 0,
