@@ -77,6 +77,16 @@ pub(super) fn short_naps(guest: &mut Guest) -> Result<()> {
     ensure_shares(guest, &["name=hogs,count=2/cpu", "name=nappers,count=2/cpu,work=4ms,sleep=100us"], WIDE_TOLERANCE)
 }
 
+/// A real-time task that wakes up more often than slices end does not make the hog that it interrupts keep its CPU.
+pub(super) fn beside_real_time(guest: &mut Guest) -> Result<()> {
+    let naps = "import time\nwhile True: time.sleep(0.004)";
+    let properties = "-p CPUSchedulingPolicy=fifo -p CPUSchedulingPriority=50 -p CPUAffinity=1";
+    guest.check(&format!("systemd-run -q --unit=real-time-naps {properties} python3 -c '{naps}'"), LIMIT)?;
+    let shares = ensure_shares(guest, &["name=one,count=1/cpu", "name=other,count=1/cpu"], WIDE_TOLERANCE);
+    guest.check("systemctl stop real-time-naps", LIMIT)?;
+    shares
+}
+
 /// Not even if many do.
 pub(super) fn many_nappers(guest: &mut Guest) -> Result<()> {
     ensure_shares(guest, &["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=2ms,sleep=50us"], WIDE_TOLERANCE)

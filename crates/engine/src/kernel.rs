@@ -366,6 +366,10 @@ fn size_maps(open: &mut OpenBpfSkel<'_>, topology: &Topology) -> Result<()> {
 fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> Result<()> {
     let ops = open.struct_ops.scherzo_ops_mut();
     ops.timeout_ms = settings.watchdog_s * 1_000;
+    // Else the kernel puts a task back by itself that may not migrate, with a new slice, and takes each task for one that a
+    // real-time task drives from its CPU on 6.18: the program that empties the CPU's local DSQ then (`cpu_release`) runs on that
+    // task, and has disabled its migration. A hog would keep a CPU where a real-time task wakes up every few milliseconds.
+    ops.flags |= *compat::SCX_OPS_ENQ_MIGRATION_DISABLED;
     if settings.partial {
         ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
     }

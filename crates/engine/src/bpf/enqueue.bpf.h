@@ -144,6 +144,11 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_OFFLINE);
 		return;
 	}
+	if (may_not_migrate(p)) {
+		/* For a moment only its own CPU can run it: what the kernel itself does with such tasks, unless asked not to. */
+		run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
+		return;
+	}
 	if (is_engine(p)) {
 		WRITE_ONCE(engine_waits, 1);
 		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);

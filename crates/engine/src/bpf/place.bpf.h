@@ -195,7 +195,7 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	u64 slice_ns, deadline_ns;
 	s32 cpu;
 
-	/* Kernels up to 6.13 ask here about tasks that may not leave their CPU for a moment. */
+	/* The kernel asks about tasks that may not leave their CPU for a moment, too. */
 	if (!page || !tctx || may_not_migrate(p))
 		return false;
 	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);

@@ -30,12 +30,6 @@ impl Machine {
     /// `do_enqueue_task()`.
     pub(super) fn do_enqueue(&mut self, on_cpu: usize, id: TaskId, flags: u64) {
         if self.tasks[id].direct.is_none() {
-            if self.tasks[id].kernel().migration_disabled != 0 {
-                self.tasks[id].kernel_mut().scx.slice = SLICE_DEFAULT_NS;
-                let cpu = self.tasks[id].cpu;
-                self.dispatch_enqueue(id, DsqTarget::Local(cpu), flags, false);
-                return;
-            }
             let task = &mut self.tasks[id];
             task.in_bpf = true;
             task.queue_seq += 1;
