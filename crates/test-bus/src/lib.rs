@@ -46,6 +46,12 @@ impl PrivateBus {
         self.directory.path()
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
     /// Ends it and starts another one at the same address, with nobody on it.
     ///
     /// # Panics
@@ -62,7 +68,7 @@ impl PrivateBus {
     ///
     /// If it has ended by itself.
     pub fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.process), signal).expect("the bus runs");
+        rustix::process::kill_process(self.pid(), signal).expect("the bus runs");
     }
 
     fn end(&mut self) {

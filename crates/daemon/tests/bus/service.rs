@@ -1,10 +1,13 @@
 //! Turning on and off, choosing, and what survives.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::types::RequestedMode;
+use tokio::time::timeout;
 
-use crate::support::{Client, Stage, eventually, read};
+use crate::support::{Client, PATIENCE, Stage, eventually, read};
 
 #[tokio::test]
 async fn on_and_off_follow_the_kernel() {
@@ -217,4 +220,13 @@ async fn a_restart_loads_at_once_and_a_boot_waits() {
     assert_eq!(stage.kernel().ops, None);
     client.scheduler.set_enabled(true).await.unwrap();
     assert_eq!(client.snapshot().await.state, "running");
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_answered_fails_its_test() {
+    let stage = Stage::limited(Duration::from_millis(500));
+    let (silent, client) = (stage.connect().await, stage.connect().await);
+    let name = silent.unique_name().unwrap();
+    let call = client.call_method(Some(name), "/", Some("org.example.Silent"), "Wait", &());
+    timeout(PATIENCE, call).await.expect("the bus has ended").unwrap_err();
 }

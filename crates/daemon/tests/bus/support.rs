@@ -3,6 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -20,6 +22,36 @@ use zbus::proxy::CacheProperties;
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longer than any test takes, also on a busy machine.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// Ends a bus on which a test takes too long: whoever waits for an answer then gets an error, so that the test fails instead of
+/// waiting for good.
+struct TimeLimit(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl TimeLimit {
+    fn start(bus: &PrivateBus, limit: Duration) -> Self {
+        let (pid, (end, ended)) = (bus.pid(), channel());
+        let wait = move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("the test takes longer than {limit:?}: its bus is ended");
+                // Already gone is fine.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        };
+        Self(Some((end, std::thread::spawn(wait))))
+    }
+}
+
+impl Drop for TimeLimit {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.0.take() {
+            drop(end);
+            let _ = thread.join();
+        }
+    }
+}
 
 /// A process that ends with its owner.
 pub struct Process(Child);
@@ -60,6 +92,8 @@ impl Drop for Process {
 /// A bus and a pretended kernel, nobody on it yet.
 pub struct Stage {
     pub address: String,
+    // It is dropped before the bus, whose number may be another process's afterwards.
+    _limit: TimeLimit,
     bus: PrivateBus,
 }
 
@@ -73,8 +107,13 @@ impl Stage {
 
     /// With a kernel that has no sched_ext.
     pub fn bare() -> Self {
+        Self::limited(LIMIT)
+    }
+
+    /// As [`Self::bare`], with another limit for the test.
+    pub fn limited(limit: Duration) -> Self {
         let bus = PrivateBus::start();
-        Self { address: bus.address().to_owned(), bus }
+        Self { address: bus.address().to_owned(), _limit: TimeLimit::start(&bus, limit), bus }
     }
 
     pub fn root(&self) -> Root {
