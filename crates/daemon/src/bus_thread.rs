@@ -7,11 +7,18 @@ use tokio::sync::oneshot;
 use zbus::Connection;
 use zbus::connection::Builder;
 
+use crate::log_control::{self, LogControl};
+
 /// Threads that look at the host for clients; the unit's `TasksMax=` has room for them.
 const MAX_BLOCKING_THREADS: usize = 4;
 
 /// Connects, on a thread that serves the connection for as long as the process runs.
-pub(crate) async fn connect(builder: Builder<'static>) -> anyhow::Result<Connection> {
+///
+/// The connection takes calls when this returns, because something is served from the start. If the first object were added
+/// later, a call that the thread reads before it has begun to take calls would be lost: nobody would ever answer it. Such a call
+/// comes with the bus's answer to the request for the name if the service is started by it, or if the thread waits for a CPU.
+pub(crate) async fn connect(builder: Builder<'static>, log_control: LogControl) -> anyhow::Result<Connection> {
+    let builder = builder.serve_at(log_control::PATH, log_control);
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_BLOCKING_THREADS)
@@ -26,4 +33,25 @@ pub(crate) async fn connect(builder: Builder<'static>) -> anyhow::Result<Connect
     let thread = std::thread::Builder::new().name("bus".to_owned());
     thread.spawn(move || runtime.block_on(serve)).context("cannot start a thread for the bus")?;
     Ok(connection.await.context("the thread for the bus has ended")??)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use scherzo_test_bus::PrivateBus;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn calls_are_taken_from_the_start() {
+        let private = PrivateBus::start();
+        let address = || Builder::address(private.address());
+        let service = connect(address(), LogControl { trusted_uid: None }).await.unwrap();
+        let client = address().build().await.unwrap();
+        let name = service.unique_name().unwrap();
+        let ping = client.call_method(Some(name), "/", Some("org.freedesktop.DBus.Peer"), "Ping", &());
+        timeout(Duration::from_secs(10), ping).await.expect("somebody answers").unwrap();
+    }
 }

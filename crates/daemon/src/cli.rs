@@ -25,7 +25,7 @@ use crate::engine::simulated::{self, Simulated, Tree};
 use crate::input::{Input, NR_INPUTS};
 use crate::kernel::Uevents;
 use crate::log;
-use crate::log_control::{self, LogControl};
+use crate::log_control::LogControl;
 use crate::manager;
 use crate::power;
 use crate::profile;
@@ -87,12 +87,15 @@ pub fn main(options: &Options) -> ExitCode {
 
 async fn serve_really() -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
-    let bus = bus_thread::connect(Builder::system()).await.context("cannot reach the system bus; is dbus running?")?;
+    let trusted_uid = Some(0);
+    let bus = bus_thread::connect(Builder::system(), LogControl { trusted_uid })
+        .await
+        .context("cannot reach the system bus; is dbus running?")?;
     follow_uevents(inputs.clone());
     let path = installed_path().context("cannot find out where this program is installed")?;
     let engine = Real::new(path, inputs.clone());
     let parts = Parts { root: Root::default(), set_policy: rcu::set_policy, engine, bus, inputs };
-    serve(parts, inbox, Polkit::trusting(Some(0))).await
+    serve(parts, inbox, Polkit::trusting(trusted_uid)).await
 }
 
 async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
@@ -100,7 +103,11 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
         Some(address) => Builder::address(address.as_str()),
         None => Builder::session(),
     };
-    let bus = bus_thread::connect(builder).await.context("cannot reach the bus; give its address with --address")?;
+    let own_uid = rustix::process::geteuid().as_raw();
+    let trusted_uid = (!options.simulate_polkit).then_some(own_uid);
+    let bus = bus_thread::connect(builder, LogControl { trusted_uid })
+        .await
+        .context("cannot reach the bus; give its address with --address")?;
     let scratch = tempfile::tempdir().context("cannot make a directory for the simulated kernel")?;
     let (root, tree) = match &options.simulate_root {
         Some(directory) => (Root::new(directory), Tree::at(Root::new(directory))),
@@ -108,10 +115,9 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
     };
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
     let engine = Simulated::new(tree, inputs.clone());
-    let own_uid = rustix::process::geteuid().as_raw();
-    let authorizer = Polkit::trusting((!options.simulate_polkit).then_some(own_uid));
     info!("simulating: nothing on this machine is changed");
-    serve(Parts { root, set_policy: simulated::set_policy, engine, bus, inputs }, inbox, authorizer).await
+    let parts = Parts { root, set_policy: simulated::set_policy, engine, bus, inputs };
+    serve(parts, inbox, Polkit::trusting(trusted_uid)).await
 }
 
 /// Serves on the bus of `parts` until told to end, and returns the exit code.
@@ -122,7 +128,6 @@ pub async fn serve<E: Engine>(
 ) -> anyhow::Result<ExitCode> {
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = MainLoop::new(parts)?;
-    let log_control = LogControl { trusted_uid: authorizer.trusted_uid };
     let (requests, calls) = mpsc::channel(NR_INPUTS);
     let service = BusInterface {
         inputs: requests,
@@ -133,7 +138,6 @@ pub async fn serve<E: Engine>(
         authorizer: Arc::new(authorizer),
     };
     bus.object_server().at(OBJECT_PATH, service).await?;
-    bus.object_server().at(log_control::PATH, log_control).await?;
     // Before anybody can know that the service is there: a signal that came earlier would kill it.
     await_the_end(&bus, inputs.clone())?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.

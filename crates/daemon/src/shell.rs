@@ -51,7 +51,7 @@ pub struct Parts<E> {
     pub set_policy: SetPolicy,
     /// The engine.
     pub engine: E,
-    /// The connection that clients see.
+    /// The connection that clients see. Something is served on it already, see `bus_thread`.
     pub bus: Connection,
     /// Where inputs are sent.
     pub inputs: mpsc::Sender<Input>,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use scherzo_api::Error;
 use scherzo_api::types::RequestedMode;
+use scherzo_api::{Error, SchedulerProxy};
 use tokio::time::timeout;
+use zbus::fdo::Error as Fdo;
 
 use crate::support::{Client, PATIENCE, Stage, eventually, read};
 
@@ -220,6 +221,29 @@ async fn a_restart_loads_at_once_and_a_boot_waits() {
     assert_eq!(stage.kernel().ops, None);
     client.scheduler.set_enabled(true).await.unwrap();
     assert_eq!(client.snapshot().await.state, "running");
+}
+
+/// Calls until the service answers. The bus does until it has its name, or if the last one has just left.
+async fn call_until_served(scheduler: SchedulerProxy<'static>) {
+    while let Err(error) = scheduler.set_enabled(false).await {
+        let Error::Bus(zbus::Error::FDO(told)) = &error else { panic!("{error:?}") };
+        assert!(matches!(**told, Fdo::ServiceUnknown(_) | Fdo::NoReply(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_come_with_the_name_are_answered() {
+    let stage = Stage::new();
+    let client = Client::new(&stage).await;
+    for _ in 0..10 {
+        let calls: Vec<_> = (0..8).map(|_| tokio::spawn(call_until_served(client.scheduler.clone()))).collect();
+        let daemon = stage.spawn(&[]);
+        for call in calls {
+            call.await.unwrap();
+        }
+        daemon.signal(Signal::TERM);
+        daemon.end();
+    }
 }
 
 #[tokio::test]
