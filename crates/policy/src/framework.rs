@@ -49,14 +49,14 @@ pub struct Totals {
 /// Orders waiting tasks. Allocates nothing after construction, never blocks, never panics whatever the records say.
 ///
 /// ```
-/// use scherzo_policy::{FifoPolicy, Pid, Policy, QueuedTask, Settings, SlotId};
+/// use scherzo_policy::{FifoPolicy, Pid, Policy, QueuedTask, PolicySettings, SlotId};
 ///
-/// let mut policy = FifoPolicy::new(16, Settings::default());
+/// let mut policy = FifoPolicy::new(16, PolicySettings::default());
 /// policy.enqueue(&QueuedTask { slot: SlotId(3), pid: Pid(42), now_ns: 1_000, ..QueuedTask::default() })?;
 /// assert_eq!(policy.peek().map(|task| task.pid), Some(Pid(42)));
 ///
 /// let task = policy.pop().expect("one waits");
-/// assert_eq!((task.slot, task.slice_ns), (SlotId(3), Settings::default().base_slice_ns));
+/// assert_eq!((task.slot, task.slice_ns), (SlotId(3), PolicySettings::default().base_slice_ns));
 /// assert_eq!(policy.nr_pending(), 0);
 /// # Ok::<(), scherzo_policy::BadRecord>(())
 /// ```
