@@ -10,7 +10,7 @@
  * Approach. A bucket of credit per task, in CPU time. Sleeping fills it, running drains it, waiting does neither. A task with
  * credit is prompt: it goes first, by deadline. Without credit it takes turns with the others by weighted virtual runtime.
  * The rates let a task that sleeps for a third of its time or more break even. What the prompt take together is limited, so
- * that the others keep at least half of their share (policy_is_fair_owed()).
+ * that the others keep at least half of their share (is_fair_owed()).
  *
  * Sources. Weighted virtual runtime: CFS, and EEVDF's bounded lag. Weights: the kernel's nice table. A bucket that is filled by
  * sleeping: the latency credit of scx_eevdf, and BORE's idea that a burst, not a count of switches, tells what a task is.

@@ -5,9 +5,9 @@
  * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
  * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
  *
- * In fifo no task goes first: all are queued by virtual runtime, where a task that wakes starts at the clock. Among tasks of
- * equal weight that is the order of arrival, and the others get their shares: start-time fair queueing (P. Goyal, H. Vin, H.
- * Cheng, SIGCOMM 1996). A prompt task may still preempt one that is not, unless preemption is off.
+ * In fifo no task goes first: all are queued by virtual runtime, where a task that slept starts at the clock at most.
+ * Among tasks of equal weight that is the order of arrival, and the others get their shares: start-time fair queueing (P.
+ * Goyal, H. Vin, H. Cheng, SIGCOMM 1996). A prompt task may still preempt one that is not, unless preemption is off.
  *
  * In low-power the CPUs that are to sleep take no task that is not prompt, unless it may run on no other CPU or has waited
  * in vain.
