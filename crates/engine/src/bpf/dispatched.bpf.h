@@ -11,16 +11,6 @@
 #include "kind.bpf.h"
 #include "place.bpf.h"
 
-/* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */
-struct dispatch_request {
-	u64 slice_ns;
-	u64 deadline_ns;
-	u32 klass;
-	u32 cpu;
-	bool fifo;
-	bool preempt;
-};
-
 static __always_inline struct dispatch_request
 checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const struct scherzo_control *page, u64 now)
 {
@@ -49,34 +39,6 @@ checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const
 	request.cpu = SCHERZO_CPU_ANY;
 	request.preempt = false;
 	return request;
-}
-
-/* Wakes a CPU for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
-static void kick_for(struct task_struct *p, const struct dispatch_request *request, struct control_word word)
-{
-	s32 cpu;
-
-	if (kick_idle_for(p, word_bits(word), request->klass) || !request->preempt || !word.preemption)
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		count(SCHERZO_CNT_PREEMPT);
-	}
-}
-
-/* To one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
-static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request, s32 cpu)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	if (cpuc && cpuc->online) {
-		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, 0);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, 0);
-		count(SCHERZO_CNT_OFFLINE);
-	}
 }
 
 static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request,

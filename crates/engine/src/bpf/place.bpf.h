@@ -69,6 +69,44 @@ static __always_inline void queue_in_order(struct task_struct *p, struct task_ct
 	insert(p, tctx, DSQ_ID(fifo ? DSQ_FIFO : kind, target_llc(p, word, klass)), slice_ns, deadline_ns, enq_flags);
 }
 
+/* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */
+struct dispatch_request {
+	u64 slice_ns;
+	u64 deadline_ns;
+	u32 klass;
+	u32 cpu;
+	bool fifo;
+	bool preempt;
+};
+
+/* To one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
+static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request, s32 cpu)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && cpuc->online) {
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, 0);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, 0);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+}
+
+/* Wakes a CPU for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
+static void kick_for(struct task_struct *p, const struct dispatch_request *request, struct control_word word)
+{
+	s32 cpu;
+
+	if (kick_idle_for(p, word_bits(word), request->klass) || !request->preempt || !word.preemption)
+		return;
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(SCHERZO_CNT_PREEMPT);
+	}
+}
+
 /*
  * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
  * slot, no room or no answer. In deadline order the deadline is the arrival. The caller arms the watchdog timer.
