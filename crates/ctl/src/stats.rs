@@ -98,9 +98,9 @@ const DISPATCH: &[(&str, &str)] = &[
     ("nr_as_classified", gettext_noop("queued as classified before")),
     ("nr_preempt", gettext_noop("took a CPU from other work")),
     ("nr_kernel", gettext_noop("queued by the kernel side alone")),
-    ("nr_stolen", gettext_noop("taken from another domain")),
-    ("nr_migrated_llc", gettext_noop("moved within a domain")),
-    ("nr_migrated_far", gettext_noop("moved between domains")),
+    ("nr_stolen", gettext_noop("taken from another LLC domain")),
+    ("nr_migrated_llc", gettext_noop("moved within an LLC domain")),
+    ("nr_migrated_far", gettext_noop("moved between LLC domains")),
 ];
 const ENGINE: &[(&str, &str)] = &[
     ("engine_cpu_ns", gettext_noop("CPU time, ns")),
@@ -116,8 +116,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("nr_congested", gettext_noop("ring full")),
     ("nr_overflow", gettext_noop("no slot left")),
     ("nr_pool_overflow", gettext_noop("pool full")),
-    ("nr_failed", gettext_noop("senseless decisions")),
-    ("nr_bad_records", gettext_noop("senseless records")),
+    ("nr_failed", gettext_noop("invalid dispatches")),
+    ("nr_bad_records", gettext_noop("invalid records")),
     ("nr_swept", gettext_noop("reclaimed while degraded")),
     ("health", gettext_noop("health: faults, congestion, failures")),
 ];
