@@ -1,4 +1,4 @@
-//! Control groups get no more than their `cpu.max`, in every mode, and most of it if nobody else wants it.
+//! Control groups get no more than their `cpu.max`, in every mode, and most of it if no other task wants it.
 
 use std::time::Duration;
 

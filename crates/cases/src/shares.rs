@@ -92,7 +92,7 @@ pub(super) fn many_nappers(guest: &mut Guest) -> Result<()> {
     ensure_shares(guest, &["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=2ms,sleep=50us"], WIDE_TOLERANCE)
 }
 
-/// Nobody waits for long for those who wake up thousands of times a second.
+/// No task waits for long beside those that wake up thousands of times a second.
 pub(super) fn longest_gap(guest: &mut Guest) -> Result<()> {
     let groups = ["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=500us,sleep=20us"];
     let figures = measure(guest, &groups)?;

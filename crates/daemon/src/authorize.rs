@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Which caller may do what.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub trait Authorizer: Send + Sync {
 /// Asks polkit, except about one user who may do everything.
 #[derive(Debug)]
 pub struct Polkit {
-    /// The user, 0 in earnest.
+    /// The user: root, but for a service that is simulated.
     pub trusted_uid: Option<u32>,
     /// It did not answer the last time, which was told.
     is_silent: AtomicBool,
@@ -58,7 +58,7 @@ impl Authorizer for Polkit {
                     check_answer(&answer, interactive, action)
                 }
                 Err(error) => {
-                    // Whoever asks again and again does not fill the journal.
+                    // A caller that asks again and again does not fill the journal.
                     if !self.is_silent.swap(true, Ordering::Relaxed) {
                         warn!("cannot ask polkit about {action}: {error}");
                     }

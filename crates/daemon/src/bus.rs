@@ -48,9 +48,9 @@ pub struct BusInterface {
     pub root: Root,
     /// What was found when the host was last looked at, which is done once at a time.
     pub diagnosis: tokio::sync::Mutex<Option<Diagnosis>>,
-    /// Who calls.
+    /// Counts the calls of each user.
     pub callers: Callers,
-    /// Who may do what.
+    /// Decides which caller may do what.
     pub authorizer: Arc<dyn Authorizer>,
 }
 

@@ -1,5 +1,6 @@
-//! Who calls, and how much at once: a user's programs together may have only so many calls that wait for an answer. What is
-//! beyond that is refused at once, which costs next to nothing, so that nobody keeps others from being answered.
+//! How many calls a user may have open at once: a user's programs together may have only so many calls that wait for an
+//! answer. What is beyond that is refused at once, which costs next to nothing, so that no user keeps others from being
+//! answered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

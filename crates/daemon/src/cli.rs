@@ -154,7 +154,7 @@ pub async fn serve<E: Engine>(
     followers.spawn(profile::keep(bus.clone(), inputs.clone(), shell.hold_profile()));
     followers.spawn(session::await_first(bus.clone(), inputs.clone()));
     shell.run(inbox, calls).await.context("cannot make a timer")?;
-    // Whoever uses the bus still would keep it open.
+    // Tasks that still use the bus would keep it open.
     followers.shutdown().await;
     let lost = bus.is_closed();
     bus.graceful_shutdown().await;

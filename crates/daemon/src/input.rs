@@ -20,7 +20,7 @@ pub const NR_INPUTS: usize = 64;
 pub enum Input {
     /// A client asks.
     Request {
-        /// Who.
+        /// The caller.
         caller: Caller,
         /// What for.
         request: Request,
@@ -40,7 +40,7 @@ pub enum Input {
     KernelChanged,
     /// A client changes settings; all are valid by themselves.
     Configure {
-        /// Who.
+        /// The caller.
         caller: Caller,
         /// What.
         changes: Vec<Change>,
@@ -67,7 +67,7 @@ pub enum Input {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
-    /// Nobody has the descriptor of the hold with this cookie any more.
+    /// The descriptor of the hold with this cookie was closed, in every process that had it.
     HoldClosed(u32),
     /// The service is to end.
     Shutdown,

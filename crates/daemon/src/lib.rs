@@ -5,18 +5,18 @@
 //! - [`shell`]: the loop between the two, the only place that owns its state;
 //! - [`input`]: what reaches it, and what it answers;
 //! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
-//! - `bus_thread` and [`callers`]: nobody who calls keeps the service from its work;
-//! - [`authorize`]: who may do what;
+//! - `bus_thread` and [`callers`]: callers do not keep the service from its work;
+//! - [`authorize`]: which caller may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
 //! - [`describe`]: what there is to know about settings and modes;
-//! - [`diagnose`]: what is wrong, and what to do; [`rivals`]: who else loads schedulers;
+//! - [`diagnose`]: what is wrong, and what to do; [`rivals`]: other services that load schedulers;
 //! - [`log`] and [`log_control`]: what is logged; `manager`: what the service manager is told;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
 //! - [`session`]: whether someone has logged in;
-//! - [`visibility`]: what of a hold is shown to whom;
+//! - [`visibility`]: what of a hold each caller is shown;
 //! - [`store`]: the desired state that survives a restart, and the note of settings to restore;
 //! - [`sample`]: statistics from the shared pages.
 

@@ -16,7 +16,7 @@ pub const PATH: &str = "/org/freedesktop/LogControl1";
 /// The object at [`PATH`].
 #[derive(Debug)]
 pub struct LogControl {
-    /// Who, beside root, may change something: nobody, in earnest.
+    /// The user beside root that may change something: none, but for a service that is simulated.
     pub trusted_uid: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
 //! What the service manager is told: that the service is ready, reads its configuration again or ends, and, from the loop
-//! itself, that the loop still turns. Whoever starts the service without systemd is told nothing.
+//! itself, that the loop still turns. Without systemd no one is told.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Other services that load schedulers, found by who owns their names on the bus, whatever their units are called.
+//! Other services that load schedulers, found by the owners of their names on the bus, whatever their units are called.
 
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_host::{Finding, Root, Severity};

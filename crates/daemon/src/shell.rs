@@ -215,7 +215,7 @@ impl<E: Engine> MainLoop<E> {
         }
     }
 
-    /// Performs actions, and those that follow from what they find. Answers come last: whoever is answered finds published
+    /// Performs actions, and those that follow from what they find. Answers come last: a caller that is answered finds published
     /// also what could not be stored.
     fn carry_out(&mut self, actions: Vec<Action>) {
         let (mut queue, mut replies) = (VecDeque::from(actions), Vec::new());

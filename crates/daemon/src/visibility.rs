@@ -9,10 +9,10 @@ use zbus::{OwnedVariant, Variant};
 
 use crate::input::HistoryEntry;
 
-/// Whose questions are answered, and how fully.
+/// What the caller may see of others' holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Viewer {
-    /// Somebody whom polkit allows to see everything.
+    /// A caller that polkit allows to see everything.
     Administrator,
     /// A program of this user, if the bus knows whose it is.
     User(Option<u32>),

@@ -1,4 +1,4 @@
-//! What this process is called, so that whoever looks for the engine finds the one that schedules.
+//! The name of this process, so that a search for the engine finds the one that schedules.
 
 use std::ffi::CStr;
 

@@ -122,7 +122,7 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
     pub fn run(&self) -> LoopEnd {
         let baseline = Baseline::take();
         let outcome = self.schedule(&baseline);
-        // For whoever reads the counters once more.
+        // For a last reading of the counters.
         baseline.publish(self.page());
         outcome
     }

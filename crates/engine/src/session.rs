@@ -197,7 +197,7 @@ impl LoadSession<'_> {
 
 fn send(socket: &OwnedFd, message: &ToDaemon) -> Result<()> {
     match channel::send(socket.as_fd(), &message.encode(), &[]) {
-        // The daemon may be gone: then nobody needs to know.
+        // If the daemon is gone, there is no one left to tell.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot answer the daemon"),
     }

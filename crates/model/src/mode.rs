@@ -75,7 +75,7 @@ modes! {
         summary: gettext_noop("What you use reacts first, whatever else runs"),
         short_title: None,
         suits: "everyday work",
-        effect: "Who sleeps for a third of its time or more runs as soon as it wakes, for up to 100 ms in one go. Everybody else takes turns by nice level, SCHED_IDLE and what it has used, and keeps at least half of its share whatever the others do. The more tasks wait, the shorter their turns; see [design/policy.md](design/policy.md)",
+        effect: "A task that sleeps for a third of its time or more runs as soon as it wakes, for up to 100 ms in one go. The others take turns by nice level, SCHED_IDLE and the CPU time that they have used, and keep at least half of their share. The more tasks wait, the shorter their turns; see [design/policy.md](design/policy.md)",
         cost: "some throughput under loads that switch constantly between programs, see [benchmarks.md](benchmarks.md)",
     }
     Fifo = 1 {
@@ -86,7 +86,7 @@ modes! {
         short_title: Some("FIFO"),
         suits: "compiling, rendering, serving",
         effect: "First come, first served, each for the same time",
-        cost: "background work waits for its turn, however short it is; with preemption off, so does whoever wakes up",
+        cost: "background work waits for its turn, however short it is; with preemption off, so does any task that wakes up",
     }
     LowPower = 2 {
         name: "low-power",

@@ -23,7 +23,7 @@ macro_rules! for_each_setting {
                     slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime.";
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used.";
                 }
-                "Who applies the policy. This changes at once as well." {
+                "Where the policy is applied. This changes at once as well." {
                     kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself. Without it the engine decides, in user space. `scherzoctl engine` chooses as well; that lasts until this is changed.";
                 }
                 "Where a task runs. These change at once as well." {

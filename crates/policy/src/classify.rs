@@ -1,15 +1,15 @@
 //! Interactive or batch.
 //!
-//! Who sleeps voluntarily, and often, waits for something outside: a person, a device, a frame. So the measure is
+//! A task that often sleeps of its own will waits for something outside: a person, a device, a frame. So the measure is
 //! voluntary context switches per second, smoothed per task (each sample counts half), against a threshold that
 //! follows the samples of all tasks, as scx_bpfland did before it gave up classes. Two marks around the threshold keep
 //! a task near it from changing class at every sample.
 //!
-//! Who wakes seldom but lightly is interactive whatever the threshold: an editor somebody types in, a bus, a service
-//! sleeps for most of the time and is gone again in microseconds, and beside programs that sleep thousands of times a
-//! second, which drive the threshold to its upper bound, it would count as batch for waking only a few times.
+//! A task that wakes rarely and then runs briefly is interactive whatever the threshold. An editor that somebody types in,
+//! a bus or a service sleeps most of the time and runs for microseconds. Beside programs that sleep thousands of times a
+//! second, which drive the threshold to its upper bound, it would count as batch because it wakes only a few times.
 //!
-//! The rate says nothing about a task nobody has sampled yet: if it was woken explicitly it counts as interactive, if
+//! The rate says nothing about a task that has not been sampled yet: if it was woken explicitly it counts as interactive, if
 //! not (it was forked, or is new to us) as batch. And the rate is slow to notice that a task has begun to compute:
 //! one that has run for a whole base slice without sleeping is batch until it sleeps, and if it was never sampled
 //! until its first sample.

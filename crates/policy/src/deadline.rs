@@ -1,6 +1,6 @@
 //! Virtual runtime and the deadline.
 //!
-//! Problem: order tasks so that CPU time is shared by weight, short work goes before long work, and nobody starves;
+//! Problem: order tasks so that CPU time is shared by weight, short work goes before long work, and no task starves;
 //! with one `u64` per task, because the kernel's own queues order by one `u64` and never look at it again.
 //!
 //! Approach: a task's *lag* is how far its virtual runtime lies ahead of (positive) or behind (negative) a virtual

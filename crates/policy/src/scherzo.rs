@@ -2,13 +2,13 @@
 //!
 //! **Problem.** A desktop under load has two kinds of work: tasks that somebody waits for, which run briefly and
 //! often, and tasks that just have to get done. Serving the first at once must neither starve the second nor cost
-//! throughput, and nobody has labelled them.
+//! throughput, and no label tells the two apart.
 //!
 //! **Approach.** Four small parts, each in its own file:
 //! - [`classify`](mod@crate::classify) tells the kinds apart by how often a task sleeps of its own will;
 //! - [`deadline`] turns arrival time, fair share, habit and class into one deadline;
 //! - [`slice`](mod@crate::slice) keeps a round of the queue short;
-//! - [`pool`](mod@crate::pool) keeps the waiting in order, and [`arrivals`](mod@crate::arrivals) those it has no room for.
+//! - [`pool`](mod@crate::pool) keeps waiting tasks in order, [`arrivals`](mod@crate::arrivals) those it has no room for.
 //!
 //! This file is the order of events. An enqueue updates what is known about the task, classifies it (class, deadline,
 //! slice) and pools it; a pop takes the earliest deadline and moves the virtual clock towards that task's virtual
@@ -139,7 +139,7 @@ impl Scherzo {
         let tempo = &mut self.tasks[queued.slot.index()].tempo;
         tempo.sample(sighting, self.settings.sample_interval_ns, &mut self.threshold);
         let class = tempo.class_now(queued.burst_ns, self.settings.base_slice_ns);
-        // Who computes long between sleeps is worth no CPU that sleeps.
+        // A sleeping CPU is not woken for a task that computes for long between sleeps.
         let long_ns = self.settings.base_slice_ns / LOW_POWER_BURST_PARTS;
         let packs = self.settings.load.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
         if packs { Class::Batch } else { class }

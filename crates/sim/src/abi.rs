@@ -150,7 +150,7 @@ pub struct TaskStruct {
     pub nvcsw: u64,
     /// CPU time, in nanoseconds, up to the last tick or switch.
     pub sum_exec_runtime: u64,
-    /// Who forked it.
+    /// The task that forked it.
     pub real_parent: *mut Self,
     /// Where it may run.
     pub cpus_ptr: *mut CpuMask,
@@ -173,7 +173,7 @@ pub struct TaskStruct {
 pub struct CpuReleaseArgs {
     /// `SCX_CPU_PREEMPT_*`.
     pub reason: u32,
-    /// Who takes the CPU.
+    /// The task that takes the CPU.
     pub task: *mut TaskStruct,
 }
 

@@ -129,7 +129,7 @@ fn check_idle(machine: &mut Machine) {
     if idle.is_empty() {
         return;
     }
-    // Who is held up by a limit does not wait for a CPU.
+    // A task that is parked because of a limit does not wait for a CPU.
     let queues = machine.queues.iter().filter(|(dsq_id, _)| !is_park(**dsq_id)).map(|(_, queue)| queue);
     let waiting = queues.flat_map(|queue| queue.tasks.values().copied());
     let found = waiting.filter(|id| machine.tasks[*id].queued_at <= since).find_map(|id| {

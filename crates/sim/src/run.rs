@@ -33,7 +33,7 @@ pub struct SimulationOptions {
     pub seed: u64,
     /// The scheduler's mode.
     pub mode: Mode,
-    /// Who applies the policy: BPF, or the engine in user space.
+    /// BPF applies the policy, not the engine in user space.
     pub kernel_seat: bool,
     /// Write down what ran where.
     pub trace: bool,
@@ -294,7 +294,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Who waits at the end counts as well.
+    /// Tasks that wait at the end count as well.
     fn finish_measuring(&mut self) {
         self.charge_all();
         for id in 0..self.machine.tasks.len() {

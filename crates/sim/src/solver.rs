@@ -1,7 +1,7 @@
 //! What each task should get: weighted max-min fairness, by water-filling.
 //!
-//! CPU time is divided by weight; who wants less than its part gets what it wants, and the rest is divided anew. Nobody can
-//! use more than one CPU.
+//! CPU time is divided by weight; a task that wants less than its part gets what it wants, and the rest is divided anew. No
+//! task can use more than one CPU.
 
 /// Parts of a CPU are counted in this many.
 pub const WHOLE_CPU: u64 = 1_000_000;

@@ -37,14 +37,14 @@ pub struct Work {
     period_ns: u64,
     /// Begins frames, or answers; later stages wait for the one before.
     leads: bool,
-    /// Whom it wakes when its part is done.
+    /// The task that it wakes when its part is done.
     pub successor: Option<TaskId>,
     /// Wake-ups that have not been answered.
     pub nr_pending: u32,
     /// When the piece of work became due that it is at.
     due_ns: u64,
     woke_successor: bool,
-    /// Who forked it.
+    /// The task that forked it.
     parent: Option<TaskId>,
     /// When its timer wakes it.
     pub wake_at: Option<u64>,
@@ -161,7 +161,7 @@ impl Work {
         (self.wait(), response)
     }
 
-    /// For the one before, who may have been here already.
+    /// For the stage before, which may have woken this one already.
     fn wait(&mut self) -> Next {
         if self.nr_pending > 0 {
             self.nr_pending -= 1;
@@ -180,7 +180,7 @@ impl Work {
         self.parent.is_some()
     }
 
-    /// Who waits for its end.
+    /// The task that waits for its end.
     pub fn waiting_parent(&self) -> Option<TaskId> {
         self.parent.filter(|_| self.kind == WorkKind::ForkWait)
     }

@@ -220,7 +220,7 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
 }
 
-/// What a limited group has is divided among those in it, however they nap, and who is not in it is not held up.
+/// What a limited group has is divided among those in it, however they nap, and tasks outside it are not held up.
 #[test]
 fn who_naps_takes_no_more_of_a_limit() {
     let scenario = scenario("limit-nappers");

@@ -1,4 +1,4 @@
-//! What the service does about what happens, split by who carries it out.
+//! What the service does about what happens, split by the part of the service that carries it out.
 
 use std::collections::BTreeSet;
 

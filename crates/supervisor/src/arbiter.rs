@@ -1,4 +1,4 @@
-//! Who decides the mode, and why. The first of these that has something to say:
+//! Which mode is in effect, and why. The first of these that has something to say decides:
 //!
 //! 1. a person's choice;
 //! 2. holds, among which a low battery counts as one for low power;

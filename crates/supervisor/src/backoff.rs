@@ -63,8 +63,8 @@ impl Backoff {
         self.nr_prompt_wanted = NR_PROMPT;
     }
 
-    /// When the delay is over: whether there is a CPU to be had. After starvation the service looks at itself: as long
-    /// as it wakes up late, so would everybody else.
+    /// When the delay is over: whether a CPU is free for ordinary tasks. After starvation the service looks at itself: as
+    /// long as it wakes up late, other tasks do as well.
     pub(super) fn finds_a_cpu(&mut self, now: Time) -> bool {
         if self.nr_prompt_wanted == 0 {
             return true;

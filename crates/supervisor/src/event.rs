@@ -196,12 +196,12 @@ pub enum Gone {
     Signal(i32),
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     /// Unique name on the bus.
     pub name: String,
-    /// Whose program it is, if the bus knows and it matters.
+    /// The user whose program it is, if the bus knows and it matters.
     pub uid: Option<u32>,
 }
 
@@ -270,7 +270,7 @@ pub enum Event {
     Request {
         /// To answer it by.
         id: RequestId,
-        /// Who.
+        /// The caller.
         caller: Caller,
         /// What for.
         request: Request,
@@ -286,7 +286,7 @@ pub enum Event {
     Settings {
         /// All of them.
         settings: Settings,
-        /// Who changed them, if it was not a file.
+        /// The caller that changed them; none if it was a file.
         by: Option<Caller>,
     },
     /// A person has logged in.
@@ -295,7 +295,7 @@ pub enum Event {
     Power(PowerEvent),
     /// A client has left the bus.
     PeerGone(String),
-    /// Nobody has the descriptor of the hold with this cookie any more.
+    /// The descriptor of the hold with this cookie was closed, in every process that had it.
     HoldClosed(u32),
     /// What the files lack has changed, or was written in vain once more.
     NotStored(NotStored),
@@ -357,7 +357,7 @@ impl Fault {
         details
     }
 
-    /// The error for whoever asked to load.
+    /// The error for the caller that asked to load.
     #[must_use]
     pub fn to_error(&self) -> Refusal {
         let text = self.text();

@@ -24,9 +24,9 @@ const MAX_TEXT_BYTES: usize = 256;
 pub struct HoldRequest {
     /// The mode.
     pub mode: Mode,
-    /// Why, for people.
+    /// The reason, for people to read.
     pub reason: String,
-    /// Who, for people: a desktop id such as `org.gnome.Totem`.
+    /// The application, for people to read: a desktop id such as `org.gnome.Totem`.
     pub application: String,
     /// What it lasts as long as.
     pub tie: Tie,
@@ -44,7 +44,7 @@ pub enum Tie {
 }
 
 impl HoldRequest {
-    /// Refuses texts that nobody could read: before a person is asked whether it may be.
+    /// Refuses texts that cannot be read: before a person is asked whether it may be.
     pub fn check(&self) -> Result<(), Refusal> {
         check_text("reason", &self.reason)?;
         check_text("application id", &self.application)?;
@@ -57,7 +57,7 @@ impl HoldRequest {
 pub struct Hold {
     /// Names it; never used twice.
     pub cookie: u32,
-    /// Whose it is.
+    /// The caller that it belongs to.
     pub holder: Caller,
     /// What is asked for.
     pub wanted: HoldRequest,
@@ -137,7 +137,7 @@ impl Holds {
         std::mem::take(&mut self.list)
     }
 
-    /// The one that counts: the newest, but whoever asks for low power comes before everyone who does not.
+    /// The one that counts: the newest, but one for low power comes before all others.
     pub(super) fn deciding(&self) -> Option<&Hold> {
         let newest_frugal = self.list.iter().rfind(|hold| hold.wanted.mode == Mode::LowPower);
         newest_frugal.or(self.list.last())

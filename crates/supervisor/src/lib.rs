@@ -93,7 +93,7 @@ pub struct Supervisor {
     phase: Phase,
     run: Run,
     next_seq: u32,
-    /// Grows whenever the decision changes, so that an acknowledgement can be matched with who waits for it.
+    /// Grows whenever the decision changes, so that an acknowledgement can be matched with the callers that wait for it.
     version: u64,
     /// The decision that the version is of.
     decided: Decision,
@@ -116,7 +116,7 @@ pub struct Supervisor {
     last_error: LastError,
     waiters: Vec<Waiter>,
     refresh: Refresh,
-    /// Who is sent statistics, and their users.
+    /// Clients that are sent statistics, and their users.
     subscribers: BTreeMap<String, Option<u32>>,
     /// Clients whose leaving matters.
     watched: BTreeSet<String>,
@@ -263,7 +263,7 @@ impl Supervisor {
         self.publish();
     }
 
-    /// Answers come last: whoever is answered finds the new state published and stored.
+    /// Answers come last: a caller that is answered finds the new state published and stored.
     fn take_actions(&mut self) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.actions);
         actions.append(&mut self.answers);
@@ -381,7 +381,7 @@ impl Supervisor {
         self.forget_choice_on_probation();
     }
 
-    /// Watches whoever would leave something behind, and nobody else.
+    /// Watches the clients that would leave something behind, and no others.
     fn watch_peers(&mut self) {
         let tied = self.holds.list().iter().filter(|hold| hold.wanted.tie == Tie::Connection);
         let holders = tied.map(|hold| hold.holder.name.clone());

@@ -13,7 +13,7 @@ pub(super) const LOAD_LIMIT: Duration = Duration::from_secs(18);
 pub(super) const UNLOAD_LIMIT: Duration = Duration::from_secs(5);
 /// An engine that has nothing left to do is killed after this; giving memory back takes a while on a busy machine.
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(5);
-/// The kernel lets go of a dead engine's scheduler within this. Nobody waits for it any longer, but it is looked at.
+/// The kernel lets go of a dead engine's scheduler within this. After that no call waits for it any more, but it is still looked at.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked while it is about to change.
 pub(super) const KERNEL_POLL: Duration = Duration::from_millis(50);

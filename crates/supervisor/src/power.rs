@@ -10,7 +10,7 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 const LOST_AFTER: Duration = Duration::from_secs(5);
 /// After waking up, what the daemons say counts at once.
 const AWAKE: Duration = Duration::from_secs(2);
-/// Power daemons change the profile by themselves after a change of source: this long it is nobody's choice.
+/// Power daemons change the profile by themselves after a change of source: for this long a change is no one's choice.
 const PROFILE_FOLLOWS: Duration = Duration::from_secs(2);
 
 /// Where the power comes from.
@@ -97,7 +97,7 @@ impl Power {
         self.profile.as_deref()
     }
 
-    /// The active profile, whoever's doing it is.
+    /// The active profile, chosen or not.
     pub(super) fn shown_profile(&self) -> Option<&str> {
         self.shown_profile.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What clients ask for, and who still waits for an answer.
+//! What clients ask for, and which of them still wait for an answer.
 
 use std::time::Duration;
 
@@ -261,7 +261,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers whoever waits for the scheduler to be loaded: it will not be.
+    /// Answers the callers that wait for the scheduler to be loaded: it will not be.
     pub(super) fn refuse_loading(&mut self, error: &Refusal) {
         let refused = self.waiters.extract_if(.., |waiter| waiter.want == Want::Running);
         for waiter in refused.collect::<Vec<_>>() {
@@ -269,7 +269,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers whoever can be answered by now.
+    /// Answers the callers that can be answered by now.
     pub(super) fn answer(&mut self) {
         for waiter in std::mem::take(&mut self.waiters) {
             match self.progress(&waiter) {

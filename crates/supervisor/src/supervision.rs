@@ -31,7 +31,7 @@ pub(super) struct Probation {
     until: Option<Time>,
 }
 
-/// Whose fault it was.
+/// What was at fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Blame {
     /// Someone killed the engine.

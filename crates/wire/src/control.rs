@@ -3,7 +3,7 @@
 use scherzo_model::LoadSettings;
 pub use scherzo_model::{Mode, Order};
 
-/// How a CPU is found for a task, and by whom.
+/// How a CPU is found for a task: by the kernel, by BPF or by user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "five switches that do not depend on each other, as bits of a word")]
 pub struct Placement {
@@ -15,7 +15,7 @@ pub struct Placement {
     pub whole_cores: bool,
     /// BPF's own search looks in the task's NUMA node first.
     pub numa_local: bool,
-    /// BPF follows the policy by itself in the mode interactive; else user space does.
+    /// BPF applies the policy, in every mode; else user space does.
     pub kernel_seat: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct ControlWord {
     pub mode: Mode,
     /// Interactive tasks may take a CPU from batch tasks.
     pub preemption: bool,
-    /// How CPUs are found, and by whom.
+    /// How CPUs are found.
     pub placement: Placement,
     /// Queues new work enters; differs from the mode's own while interactive has turned itself into FIFO.
     pub order: Order,

@@ -1,4 +1,4 @@
-//! How an engine that is about to sleep and BPF agree on who has to act: the one looks at the ring, or the other wakes it.
+//! How an engine that is about to sleep and BPF agree on which of them acts: the engine looks at the ring, or BPF wakes it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -1,4 +1,4 @@
-//! What goes out to everybody, and who has left.
+//! Signals to all clients, and clients that have left the bus.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(crate) async fn emit_changes(
     bus.emit_signal(None::<&str>, OBJECT_PATH, "org.freedesktop.DBus.Properties", "PropertiesChanged", &body).await
 }
 
-/// Waits until nobody owns this bus name.
+/// Waits until this bus name has no owner.
 pub(crate) async fn until_gone(bus: &Connection, name: &str) -> zbus::Result<()> {
     let proxy = DBusProxy::new(bus).await?;
     let mut changes = proxy.receive_name_owner_changed_with_args(&[(0, name)]).await?;

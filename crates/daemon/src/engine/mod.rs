@@ -24,8 +24,8 @@ pub trait Engine: Send {
     fn send(&mut self, message: &ToEngine);
     /// Kills the one that runs.
     fn kill(&mut self);
-    /// Has a standby engine wait to be the next, prepared as far as can be for what the one that runs was told to load. If
-    /// starting one takes no time there is nothing to do.
+    /// Has a standby engine wait to be the next, prepared as far as possible for what the one that runs was told to load.
+    /// Where an engine starts at once, this does nothing.
     fn prepare_standby(&mut self) {}
     /// Does without a standby engine.
     fn drop_standby(&mut self) {}

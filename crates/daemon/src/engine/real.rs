@@ -52,7 +52,7 @@ struct EngineConnection {
     kill: Arc<Notify>,
 }
 
-/// A process that prepares, or has prepared, and waits to be told whose engine it is. It ends when this is dropped.
+/// A process that prepares, or has prepared, and waits to be the next engine. It ends when this is dropped.
 #[derive(Debug)]
 struct StandbyEngine {
     line: EngineConnection,

@@ -1,4 +1,4 @@
-//! Programs on the bus: who waits for an answer, whose leaving matters, and what all of them are shown.
+//! Programs on the bus: those that wait for an answer, those whose leaving matters, and what all of them are shown.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ impl Clients {
         self.hold_profile.subscribe()
     }
 
-    /// Remembers who waits for the answer to a request.
+    /// Remembers the caller that waits for the answer to a request.
     pub(super) fn expect(&mut self, reply: oneshot::Sender<Result<Answer, Error>>) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;
@@ -147,7 +147,7 @@ impl Clients {
         self.peers.remove(peer);
     }
 
-    /// Has everything delivered, and watches nobody any more: each watcher would keep the bus open for as long as its peer is there.
+    /// Has everything delivered, and watches no client any more: each watcher would keep the bus open for as long as its peer is there.
     pub(super) async fn leave(&mut self) {
         self.outbox.empty().await;
         for (_, watcher) in self.peers.drain() {

@@ -1,6 +1,6 @@
 //! A heap that says where each task is.
 //!
-//! Implicit, with four children per node over 16-byte entries. Whoever uses it brings a table that says for each slot
+//! Implicit, with four children per node over 16-byte entries. The caller brings a table that says for each slot
 //! where in the heap it is: inserting, taking the first and removing any one task cost O(log n).
 
 use alloc::vec::Vec;

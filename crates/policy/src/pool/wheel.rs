@@ -104,7 +104,7 @@ impl Wheel {
     pub(super) fn remove(&mut self, place: u32) {
         self.entries[place as usize].slot = DEAD;
         self.len -= 1;
-        // Nobody comes for the dead of an empty wheel.
+        // Dead entries leave with their bucket, and nothing asks an empty wheel for a bucket.
         while self.len == 0
             && let Some(bucket) = self.first_occupied()
         {

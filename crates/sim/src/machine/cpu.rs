@@ -44,7 +44,7 @@ pub struct Cpu {
     pub idle_since: u64,
     /// Interrupt work is on its way.
     pub interrupt_pending: bool,
-    /// To be kicked by that, and who is to be preempted.
+    /// CPUs to be kicked by that, and whether their task is to be preempted.
     pub kicks: BTreeSet<(usize, bool)>,
     /// To be kicked by that if idle then.
     pub idle_kicks: BTreeSet<usize>,

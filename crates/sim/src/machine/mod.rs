@@ -59,7 +59,7 @@ pub enum InjectedFault {
     LostInsertion,
     /// Each insertion is made twice.
     DoubleInsertion,
-    /// Insertions go to the local queue of the last CPU, whoever may run there.
+    /// Insertions go to the local queue of the last CPU, whether the task may run there or not.
     ForbiddenCpu,
     /// Idle CPUs are not kicked.
     ForgottenKicks,
@@ -291,7 +291,7 @@ impl Machine {
         self.this_cpu
     }
 
-    /// Who has the CPU on which the scheduler runs, an idle task included.
+    /// The task on the CPU that runs the scheduler's code now, an idle task included.
     pub(crate) fn current_raw(&self) -> *mut TaskStruct {
         let cpu = &self.cpus[self.this_cpu];
         cpu.current.map_or(cpu.idle_task.raw(), |id| self.tasks[id].raw())

@@ -20,7 +20,7 @@ enum RecordState {
     Discarded,
 }
 
-/// Both rings. Memory of a record is its own, so that a stray pointer is found by whoever looks for such.
+/// Both rings. Each record is an allocation of its own, so that tools which look for stray pointers find them.
 #[derive(Default)]
 pub struct Rings {
     up: VecDeque<RingRecord>,

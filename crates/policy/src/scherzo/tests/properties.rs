@@ -184,7 +184,7 @@ proptest! {
         prop_assert_eq!(first, second);
     }
 
-    /// A garbage record harms nobody for long: the clock finds back once the queue has been empty.
+    /// A garbage record harms no task for long: the clock finds back once the queue has been empty.
     #[test]
     fn the_clock_recovers_from_garbage(ops in ops(), now_ns: u64) {
         let mut checked = Checked::new();
@@ -194,7 +194,7 @@ proptest! {
         prop_assert_eq!(checked.policy.classification(SlotId(0)).classified_ns, now_ns);
     }
 
-    /// Nobody is overtaken by a task that arrives more than the starvation bound later, across the wrap of time.
+    /// No task is overtaken by one that arrives more than the starvation bound later, across the wrap of time.
     #[test]
     fn waiting_is_bounded(
         arrivals in proptest::collection::vec((garbage(), 0..60 * MS, any::<bool>()), 1..100),
