@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::peer::RUSTLAND;
@@ -27,7 +27,7 @@ const HRTICK_BACK: &str =
     "if [ -e /run/had-hrtick ]; then rm /run/had-hrtick && echo HRTICK > /sys/kernel/debug/sched/features; fi";
 
 /// A scheduler that is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contender {
     /// The kernel's own scheduler.

@@ -3,12 +3,14 @@
 //! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load;
 //! the order changes from round to round, so that each follows each other equally often. Figures of different boots are not
 //! comparable, and single figures mean little: [`summary`] takes medians and tells the spread, [`promises`] holds
-//! Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it.
+//! Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it. What takes longer
+//! than a boot should is a [`queue`] of parts.
 
 pub mod contender;
 pub mod peer;
 pub mod promises;
 pub mod provenance;
+pub mod queue;
 pub mod report;
 pub mod sample;
 pub mod summary;
@@ -16,7 +18,7 @@ pub mod summary;
 use std::fmt;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use contender::Contender;
 use sample::Measurement;
@@ -25,7 +27,7 @@ use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
 
 /// The load on the machine during a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
     /// Nothing.
@@ -88,7 +90,7 @@ impl fmt::Display for Workload {
 }
 
 /// What is measured, and how often.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparisonPlan {
     /// The loads.
     pub loads: Vec<Workload>,

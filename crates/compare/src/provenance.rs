@@ -7,14 +7,14 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Stands on the page, and in the file of the single measurements.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The commit that was measured; with "-dirty" if files differed from it.
     pub commit: String,
-    /// The day, in UTC.
+    /// The day, in UTC; several if it took so long.
     pub date: String,
     /// The command.
     pub command: String,
@@ -39,6 +39,19 @@ impl Provenance {
             qemu: version(qemu).to_owned(),
             host: format!("{}, {nr_cpus} CPUs, Linux {}", processor(&cpuinfo), kernel.trim()),
         })
+    }
+
+    /// Whether figures of both may stand on one page: the same commit, the same QEMU, the same host.
+    #[must_use]
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        let Self { commit, qemu, host, date: _, command: _ } = other;
+        (&self.commit, &self.qemu, &self.host) == (commit, qemu, host)
+    }
+
+    /// Whether the commit says all about what was measured.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        !self.commit.ends_with("-dirty")
     }
 }
 

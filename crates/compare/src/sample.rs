@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Workload;
@@ -15,7 +15,7 @@ use scherzo_rig::shell::Shell;
 pub const WARMUP_SECONDS: u32 = 2;
 
 /// What is known of the samples of a latency, in µs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
@@ -28,7 +28,7 @@ pub struct Percentiles {
 }
 
 /// What a scheduler cost while it was measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerCost {
     /// CPU time of its process, part of one CPU: 0 to the number of CPUs.
     pub cpu_share: f64,
@@ -41,7 +41,7 @@ pub struct SchedulerCost {
 }
 
 /// One measurement.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The contender.
     pub contender: Contender,

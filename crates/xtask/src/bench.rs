@@ -3,22 +3,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
+use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use scherzo_compare::contender::{Contender, PEER_PATH};
 use scherzo_compare::provenance::Provenance;
-use scherzo_compare::report::{Comparison, Publication, replace_generated};
+use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
+use scherzo_compare::report::replace_generated;
 use scherzo_compare::{self as compare, ComparisonPlan, Workload, peer};
 use scherzo_rig::kernels::{GuestKernel, Role};
+use scherzo_rig::product;
 use scherzo_rig::progress::say;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
-use scherzo_rig::{product, shell::Shell};
 
 const PAGE: &str = "docs/benchmarks.md";
 const RAW: &str = "docs/benchmarks.json";
+const NR_PARALLEL_GUESTS: usize = 2;
 
 #[derive(Args)]
 pub(crate) struct BenchOptions {
@@ -41,6 +43,10 @@ pub(crate) struct BenchOptions {
     /// Virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
+    /// Measure everything anew. Without it, parts that an earlier run measured at this commit, with this QEMU and on this host
+    /// are used again
+    #[arg(long)]
+    again: bool,
     /// Write the figures into docs/benchmarks.md and docs/benchmarks.json
     #[arg(long, conflicts_with_all = ["kernel", "load", "who"])]
     publish: bool,
@@ -52,21 +58,12 @@ pub(crate) struct BenchOptions {
 pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
-    let plan = options.plan();
-    let kernels = options.kernels(&rig)?;
-    let tree = tempfile::tempdir()?;
-    product::install(&rig.workspace()?, tree.path())?;
-    if plan.contenders.contains(&Contender::Rustland) {
-        let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().context("no parent")?)?;
-        fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
-    }
-    let payload = rig.payload(tree.path())?;
     let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
-    // Before measuring: the commit is that of what was built.
+    // Before the build: what is built belongs to this commit.
     let provenance = Provenance::find(checkout, options.command(), qemu.lines().next().unwrap_or_default())?;
-    let comparisons = compare_on_each(&rig, &kernels, &plan, options.cpus, &payload)?;
-    let publication = Publication { provenance, comparisons };
+    ensure!(!options.publish || provenance.is_committed(), "commit before you publish: figures belong to a commit");
+    let results = results(&rig, options, &provenance)?;
+    let publication = queue::publication(provenance, results)?;
     let text = publication.to_string();
     println!("\n{text}");
     let raw = serde_json::to_string(&publication)? + "\n";
@@ -79,34 +76,57 @@ pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     Ok(verdict(&publication.missed()))
 }
 
+/// The result of every part of the plan: those that are kept, and measured ones for the others.
+fn results(rig: &Rig, options: &BenchOptions, provenance: &Provenance) -> Result<Vec<PartResult>> {
+    let plan = options.plan();
+    let kernels = options.kernels(rig)?;
+    let parts: Vec<_> =
+        kernels.iter().flat_map(|kernel| BenchmarkPart::all_of(&kernel.release, options.cpus, &plan)).collect();
+    let kept = KeptResults::open(rig.cache().path("benchmarks"), provenance);
+    let find = |part: &BenchmarkPart| if options.again { None } else { kept.find(part) };
+    let mut found: Vec<_> = parts.iter().map(find).collect();
+    let missing: Vec<_> = parts.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(part, _)| part).collect();
+    say(&format!("{} of {} parts were measured before", parts.len() - missing.len(), parts.len()));
+    if !missing.is_empty() {
+        let payload = payload(rig, &plan)?;
+        let measured =
+            queue::measure(missing, NR_PARALLEL_GUESTS, &kept, |part| measure(rig, part, provenance, &payload))?;
+        let mut measured = measured.into_iter();
+        found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = measured.next());
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// A disk with Scherzo, and with the peer if it takes part.
+fn payload(rig: &Rig, plan: &ComparisonPlan) -> Result<PathBuf> {
+    let tree = tempfile::tempdir()?;
+    product::install(&rig.workspace()?, tree.path())?;
+    if plan.contenders.contains(&Contender::Rustland) {
+        let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().context("no parent")?)?;
+        fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
+    }
+    rig.payload(tree.path())
+}
+
+/// Boots a guest for a part. On their virtual clocks guests do not disturb each other.
+fn measure(rig: &Rig, part: &BenchmarkPart, provenance: &Provenance, payload: &Path) -> Result<PartResult> {
+    say(&format!("{}: measuring takes {} s of the guest's clock", part.name(), part.plan.guest_seconds()));
+    let begin = Instant::now();
+    let machine = GuestMachine { nr_cpus: part.nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
+    let mut guest = rig.boot_patiently(rig.kernel_by_prefix(&part.kernel)?, &machine, payload)?;
+    let samples = compare::run(&mut guest, &part.plan, &part.kernel)?;
+    let took_s = begin.elapsed().as_secs();
+    say(&format!("{}: took {took_s} s", part.name()));
+    Ok(PartResult { part: part.clone(), provenance: provenance.clone(), took_s, samples })
+}
+
 /// A missed promise makes the command fail.
 fn verdict(missed: &[String]) -> ExitCode {
     for promise in missed {
         say(&format!("NOT MET: {promise}"));
     }
     if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Runs a guest for each kernel side by side: on virtual clocks they do not disturb each other.
-fn compare_on_each(
-    rig: &Rig,
-    kernels: &[&GuestKernel],
-    plan: &ComparisonPlan,
-    nr_cpus: u32,
-    payload: &Path,
-) -> Result<Vec<Comparison>> {
-    say(&format!("measuring takes {} s of the guest's clock on each kernel", plan.guest_seconds()));
-    let machine = GuestMachine { nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
-    let compare = |kernel: &GuestKernel| {
-        let mut guest = rig.boot_patiently(kernel, &machine, payload)?;
-        let release = guest.check("uname -r", std::time::Duration::from_secs(10))?;
-        let samples = compare::run(&mut guest, plan, &release)?;
-        Ok(Comparison { kernel: release, nr_cpus, plan: plan.clone(), samples })
-    };
-    thread::scope(|scope| {
-        let running: Vec<_> = kernels.iter().map(|kernel| scope.spawn(|| compare(kernel))).collect();
-        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")))).collect()
-    })
 }
 
 fn publish(checkout: &Path, text: &str, raw: &str) -> Result<()> {
@@ -200,6 +220,7 @@ mod tests {
             rounds: 5,
             seconds: 10,
             cpus: 4,
+            again: false,
             publish: false,
             json: Some("/tmp/raw.json".into()),
         };
