@@ -141,10 +141,21 @@ fn a_pinned_task_gets_its_share_beside_pairs() {
 
 #[test]
 fn those_who_sleep_leave_half_of_their_share_to_those_who_do_not() {
-    let report = outcome("real-sleepers");
+    for name in ["real-sleepers", "hogs-beside-messages"] {
+        let report = outcome(name);
+        all_rules_hold(&report);
+        let hogs = report.group("hogs").unwrap();
+        assert!(hogs.share >= hogs.fair_share / 2 && hogs.longest_gap_ns < 250_000_000, "{name}: {report}");
+    }
+}
+
+/// All of them have credit, and those that run shortest would go first whatever their group gets.
+#[test]
+fn credit_is_spent_within_the_share_of_the_group() {
+    let report = outcome("frames-beside-messages");
     all_rules_hold(&report);
-    let hogs = report.group("hogs").unwrap();
-    assert!(hogs.share >= hogs.fair_share / 2 && hogs.longest_gap_ns < 250_000_000, "{report}");
+    let frames = report.group("frames").unwrap();
+    assert!(frames.nr_missed == 0 && frames.nr_done > 200 && is_fair(&report, "pairs", 10), "{report}");
 }
 
 #[test]

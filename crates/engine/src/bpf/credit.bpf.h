@@ -47,6 +47,7 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 	u32 weight = weight_of(p);
 	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
+	tctx->group = number;
 	join_group(tctx, number, weight);
 	tctx->weight = group ? flat_weight(number, weight) : weight << POLICY_WEIGHT_SHIFT;
 	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL : weight;
@@ -166,6 +167,71 @@ static __always_inline u64 uncharged_ns(const struct task_struct *p, struct task
 	return ran_ns;
 }
 
+/* Flat weights of all prompt tasks that are runnable. */
+static __always_inline u64 all_prompt_weight(void)
+{
+	s64 weight = 0;
+	u32 llc;
+
+	bpf_for(llc, 0, nr_llcs) {
+		const struct llc_ctx *llcx = llc_ctx(llc);
+
+		if (llcx)
+			weight += READ_ONCE(llcx->prompt_weight);
+	}
+	return weight > 0 ? weight : 0;
+}
+
+/* What a group has earned since it last did. One CPU does that, and not each time. */
+static __always_inline void earn_group_credit(struct group_ctx *group, u64 nr_cpus, u64 now)
+{
+	u64 since_ns = READ_ONCE(group->earned_ns), weight, prompt_weight;
+	s64 passed_ns = time_delta(now, since_ns), max_ns = nr_cpus * POLICY_GROUP_CREDIT_MAX_NS, credit_ns;
+
+	if (passed_ns < (s64)POLICY_EARN_PERIOD_NS || __sync_val_compare_and_swap(&group->earned_ns, since_ns, now) != since_ns)
+		return;
+	weight = READ_ONCE(group->flat_weight);
+	prompt_weight = all_prompt_weight();
+	/* Its own do not count as prompt then. */
+	if (READ_ONCE(group->overspent))
+		prompt_weight += weight;
+	credit_ns = READ_ONCE(group->credit_ns) + policy_group_earns(passed_ns, nr_cpus, weight, prompt_weight);
+	if (credit_ns > max_ns)
+		credit_ns = max_ns;
+	if (credit_ns < -max_ns / 4)
+		credit_ns = -max_ns / 4;
+	WRITE_ONCE(group->credit_ns, credit_ns);
+	if (credit_ns <= 0)
+		WRITE_ONCE(group->overspent, true);
+	else if (credit_ns > max_ns / 2)
+		WRITE_ONCE(group->overspent, false);
+}
+
+/*
+ * A task has run on its credit. Among the tasks that have some, the one that runs shortest goes first, and many of these would keep
+ * all others from running. So what the tasks of a group spend is limited to its share beside other groups that spend some: past that
+ * its tasks take turns by virtual runtime, as if they had none. Between tasks of one group, and in the root, nothing is limited.
+ */
+VERIFIED_ONCE int spend_group_credit(u32 number, u64 spent_ns, u64 now)
+{
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	const struct scherzo_control *page = control_page();
+
+	if (!group || !page)
+		return 0;
+	__sync_fetch_and_sub(&group->credit_ns, spent_ns);
+	earn_group_credit(group, page->nr_online_cpus, now);
+	return 0;
+}
+
+/* The task may have credit, but its group has spent too much. */
+static __always_inline bool is_overspent(u32 number)
+{
+	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+	return group && READ_ONCE(group->overspent);
+}
+
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns)
 {
 	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
@@ -187,7 +253,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
-	if (!may_be_prompt(p))
+	if (!may_be_prompt(p) || is_overspent(tctx->group))
 		tctx->prompt = false;
 }
 
@@ -251,7 +317,7 @@ static __always_inline bool is_fair_long_owed(u32 llc)
  */
 static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
 {
-	u64 ran_ns;
+	u64 ran_ns, credit_ns = tctx->credit_ns;
 
 	if (!tctx->charged_until_ns)
 		return;
@@ -260,6 +326,8 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	if (!ran_ns)
 		return;
 	charge_for(tctx, ran_ns);
+	if (tctx->group != ROOT_GROUP && credit_ns && may_be_prompt(p))
+		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
 	change_lead(cpuc->llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && !tctx->credit_ns) {
 		tctx->prompt = false;

@@ -14,6 +14,10 @@
  * known by the number that the cpu controller gives it, which the kernel keeps small and uses again. Groups with a number past
  * the table count as part of their nearest ancestor that is in it.
  *
+ * What is active in a group changes with each wake-up, and a task keeps the weight that it was given until it is enqueued again.
+ * Divided by what is active at that moment, those that woke first would all weigh too much: thirty tasks that pass messages were
+ * worth four times their group. So it is divided by the average of the last 16 ms or so.
+ *
  * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. A CPU that makes a group
  * active or inactive carries that to its parent; the weight by which it did is kept beside it, so that what was added is
  * taken off again. A race of a changed weight against that can leave a sum wrong by the difference until the group is empty.
@@ -42,14 +46,26 @@
 #define GROUPED_SHIFT 32
 #define GROUPED_MASK 0xffffU
 
+/* group_ctx.mean_active */
+#define MEAN_ACTIVE_SHIFT 8
+/* Over how long it is averaged, and how often at most, in units of about 1 us. */
+#define MEAN_ACTIVE_PERIOD_US (16 << 10)
+#define MEAN_ACTIVE_STEP_US 16
+
 struct group_ctx {
 	u64 active; /* runnable tasks and active groups directly in it, and the sum of their weights */
+	u64 mean_active; /* of that sum, in parts of 1 << MEAN_ACTIVE_SHIFT, while there is any */
+	u64 averaged_ns;
+	s64 credit_ns; /* what its tasks may spend of their credit before they cease to go first, see spend_group_credit() */
+	u64 earned_ns; /* when it last earned some */
 	u64 task_group; /* which one this is about; numbers are used again */
 	u64 read_ns;
 	u32 parent;
 	u32 weight; /* among its siblings */
 	u32 counted_weight; /* by which it counts in its parent while it is active */
 	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
+	u32 flat_weight; /* what it is worth beside all others, see policy.h */
+	u32 overspent; /* its tasks do not go first */
 	u32 limiter; /* the lowest group with a limit, of this one and those above; ROOT_GROUP if there is none */
 };
 
@@ -164,6 +180,40 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 	return number;
 }
 
+/* What has been active in the group since it was averaged last counts by its time. A race costs a step. */
+static __always_inline void average_active(struct group_ctx *group)
+{
+	s64 active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK, mean = READ_ONCE(group->mean_active);
+	u64 now = scx_bpf_now(), before_ns = READ_ONCE(group->averaged_ns);
+	s64 passed_us = time_delta(now, before_ns) >> 10;
+
+	if (active && passed_us < MEAN_ACTIVE_STEP_US)
+		return;
+	WRITE_ONCE(group->averaged_ns, now);
+	/* A group in which nothing runs is not worth less for it. */
+	if (!active)
+		return;
+	if (passed_us > MEAN_ACTIVE_PERIOD_US)
+		passed_us = MEAN_ACTIVE_PERIOD_US;
+	mean += ((active << MEAN_ACTIVE_SHIFT) - mean) * passed_us / MEAN_ACTIVE_PERIOD_US;
+	WRITE_ONCE(group->mean_active, mean);
+}
+
+/* By what a group's weight is divided among those that are active in it: not too far from what is active right now. */
+static __always_inline u64 active_weight(struct group_ctx *group, u64 member_weight)
+{
+	u64 active, mean;
+
+	average_active(group);
+	active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK;
+	mean = READ_ONCE(group->mean_active) >> MEAN_ACTIVE_SHIFT;
+	if (mean < active / 2)
+		mean = active / 2;
+	if (mean > 4 * active)
+		mean = 4 * active;
+	return mean > member_weight ? mean : member_weight ?: 1;
+}
+
 /* A member with this weight becomes active in the group, or ceases to be, and with the last the group itself. */
 VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
 {
@@ -175,6 +225,7 @@ VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
 
 		if (!group)
 			break;
+		average_active(group);
 		before = __sync_fetch_and_add(&group->active, active ? change : -change);
 		if (before / ACTIVE_ONE != (active ? 0 : 1))
 			break;
@@ -213,22 +264,26 @@ static __always_inline void leave_group(struct task_ctx *tctx)
 /* What a task of this weight is worth beside all other tasks, in units of 1 / 1024 of the kernel's. It has joined the group. */
 VERIFIED_ONCE u32 flat_weight(u32 number, u32 weight)
 {
-	u64 flat = (u64)weight << POLICY_WEIGHT_SHIFT;
+	struct group_ctx *own = number == ROOT_GROUP ? NULL : group_ctx(number);
+	u64 flat, member_weight;
 	u32 level;
 
-	bpf_for(level, 0, MAX_GROUP_LEVELS) {
-		const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
-		u64 all;
+	if (!own)
+		return weight << POLICY_WEIGHT_SHIFT;
+	member_weight = own->weight;
+	flat = member_weight << POLICY_WEIGHT_SHIFT;
+	number = own->parent;
+	bpf_for(level, 1, MAX_GROUP_LEVELS) {
+		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
 		if (!group)
 			break;
-		all = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK;
-		if (all < weight)
-			all = weight;
-		weight = group->weight;
-		flat = flat * weight / (all ?: 1);
+		flat = flat * group->weight / active_weight(group, member_weight);
+		member_weight = group->weight;
 		number = group->parent;
 	}
+	WRITE_ONCE(own->flat_weight, flat);
+	flat = flat * weight / active_weight(own, weight);
 	if (flat > ~0U)
 		flat = ~0U;
 	return flat ?: 1;

@@ -39,6 +39,9 @@
  * what it took.
  */
 #define POLICY_CREDIT_PER_SLEEP 2
+/* How much credit per CPU the tasks of a group may spend at once beyond what it earns, and how often it earns some. */
+#define POLICY_GROUP_CREDIT_MAX_NS (16 * POLICY_MSEC)
+#define POLICY_EARN_PERIOD_NS (1 * POLICY_MSEC)
 /* The longest time that is charged or credited at once: more comes from a fault or a suspended machine. */
 #define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
 /* The longest habitual burst that counts in a deadline. */
@@ -95,6 +98,22 @@ static inline u64 policy_credit_slept(u64 credit_ns, u64 slept_ns, u32 weight)
 static inline u64 policy_credit_ran(u64 credit_ns, u64 run_ns)
 {
 	return run_ns < credit_ns ? credit_ns - run_ns : 0;
+}
+
+/*
+ * What a group earns in a time: its part, by weight, of what the CPUs could give to the tasks that have credit. A thirty-second more,
+ * so that a group which has all CPUs to itself gets out of debt.
+ */
+static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight, u64 prompt_weight)
+{
+	u64 earned_ns;
+
+	if (time_ns > POLICY_CREDIT_MAX_NS)
+		time_ns = POLICY_CREDIT_MAX_NS;
+	earned_ns = time_ns * nr_cpus;
+	if (prompt_weight > group_weight)
+		earned_ns = earned_ns / (prompt_weight >> 4 ?: 1) * (group_weight >> 4);
+	return earned_ns + earned_ns / 32;
 }
 
 /* How long a task tends to run between sleeps, the newest burst counting half. */

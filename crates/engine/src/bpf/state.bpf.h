@@ -263,6 +263,7 @@ struct task_ctx {
 	bool prompt; /* has credit, see policy.h */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
+	u32 group; /* the number of its group when it was weighed last */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
 	u64 credit_ns;
