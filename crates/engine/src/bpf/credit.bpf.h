@@ -12,6 +12,7 @@
 
 #include "control.bpf.h"
 #include "groups.bpf.h"
+#include "kind.bpf.h"
 #include "state.bpf.h"
 
 #ifndef SCHED_BATCH
@@ -27,11 +28,18 @@
 #define COUNTED_LLC_SHIFT 32
 #define COUNTED_LLC_MASK 0xffffU
 
+/*
+ * A thread of the kernel weighs nothing less for being niced: it may hold a lock that others wait for. While khugepaged, of nice 19,
+ * had its turns beside hogs, a process whose memory it was at waited for seconds.
+ */
 static __always_inline u32 weight_of(const struct task_struct *p)
 {
+	u32 weight;
+
 	if (p->policy == SCHED_IDLE)
 		return POLICY_WEIGHT_IDLE;
-	return policy_weight(p->static_prio - MAX_RT_PRIO);
+	weight = policy_weight(p->static_prio - MAX_RT_PRIO);
+	return is_kthread(p) && weight < POLICY_WEIGHT_NORMAL ? POLICY_WEIGHT_NORMAL : weight;
 }
 
 /* SCHED_BATCH and SCHED_IDLE ask for no preference at wake-up. */
