@@ -240,10 +240,14 @@ static __always_inline bool is_overspent(u32 number)
 	return group && READ_ONCE(group->overspent);
 }
 
-static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns)
+static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
+	u64 credit_ns = tctx->credit_ns;
+
 	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
-	tctx->credit_ns = policy_credit_ran(tctx->credit_ns, ran_ns);
+	tctx->credit_ns = policy_credit_ran(credit_ns, ran_ns);
+	if (credit_ns && tctx->group != ROOT_GROUP)
+		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
 }
 
 /* A task has been woken: what it slept is credited, and its burst is over. */
@@ -252,7 +256,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	u64 since = tctx->slept_since_ns;
 	s64 slept_ns = since ? time_delta(now, since) : 0;
 
-	charge_for(tctx, uncharged_ns(p, tctx));
+	charge_for(tctx, uncharged_ns(p, tctx), now);
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
@@ -261,7 +265,9 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
-	if (!may_be_prompt(p) || is_overspent(tctx->group))
+	if (!may_be_prompt(p))
+		tctx->credit_ns = 0;
+	if (!tctx->credit_ns || is_overspent(tctx->group))
 		tctx->prompt = false;
 }
 
@@ -325,7 +331,7 @@ static __always_inline bool is_fair_long_owed(u32 llc)
  */
 static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
 {
-	u64 ran_ns, credit_ns = tctx->credit_ns;
+	u64 ran_ns;
 
 	if (!tctx->charged_until_ns)
 		return;
@@ -333,9 +339,7 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	ran_ns = uncharged_ns(p, tctx);
 	if (!ran_ns)
 		return;
-	charge_for(tctx, ran_ns);
-	if (tctx->group != ROOT_GROUP && credit_ns && may_be_prompt(p))
-		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
+	charge_for(tctx, ran_ns, now);
 	change_lead(cpuc->llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && !tctx->credit_ns) {
 		tctx->prompt = false;
@@ -383,7 +387,7 @@ static __always_inline void charge_current(struct task_ctx *tctx)
 		return;
 	tctx->charged_until_ns = now;
 	tctx->charged_exec_ns += ran_ns;
-	charge_for(tctx, ran_ns);
+	charge_for(tctx, ran_ns, now);
 }
 
 /* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
