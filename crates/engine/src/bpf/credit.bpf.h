@@ -22,9 +22,11 @@
 #define SCHED_IDLE 5
 #endif
 
-/* task_ctx.counted: set, prompt, LLC, weight. */
+/* task_ctx.counted: set, prompt, group, LLC, weight. */
 #define COUNTED_SET (1ULL << 63)
 #define COUNTED_PROMPT (1ULL << 62)
+#define COUNTED_GROUP_SHIFT 48
+#define COUNTED_GROUP_MASK (NR_GROUPS - 1)
 #define COUNTED_LLC_SHIFT 32
 #define COUNTED_LLC_MASK 0xffffU
 
@@ -64,14 +66,20 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 {
 	struct llc_ctx *llcx = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
+	u32 number = counted >> COUNTED_GROUP_SHIFT & COUNTED_GROUP_MASK;
 	s64 weight = (s64)(u32)counted * sign;
+	struct group_ctx *group;
 
 	if (!llcx || !(counted & COUNTED_SET))
 		return 0;
-	if (counted & COUNTED_PROMPT)
-		__sync_fetch_and_add(&llcx->prompt_weight, weight);
-	else
+	if (!(counted & COUNTED_PROMPT)) {
 		__sync_fetch_and_add(&llcx->fair_weight, weight);
+		return 0;
+	}
+	__sync_fetch_and_add(&llcx->prompt_weight, weight);
+	group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	if (group)
+		__sync_fetch_and_add(&group->prompt_weight, weight);
 	return 0;
 }
 
@@ -82,6 +90,7 @@ VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
 {
 	u64 now_counted = COUNTED_SET | (tctx->prompt ? COUNTED_PROMPT : 0) |
+			  (u64)(tctx->group & COUNTED_GROUP_MASK) << COUNTED_GROUP_SHIFT |
 			  (u64)(llc & COUNTED_LLC_MASK) << COUNTED_LLC_SHIFT | tctx->weight;
 	u64 before;
 
@@ -175,10 +184,10 @@ static __always_inline u64 uncharged_ns(const struct task_struct *p, struct task
 	return ran_ns;
 }
 
-/* Flat weights of all prompt tasks that are runnable. */
-static __always_inline u64 all_prompt_weight(void)
+/* Flat weights of all prompt tasks that are runnable, but for the group's own. */
+static __always_inline u64 others_prompt_weight(const struct group_ctx *group)
 {
-	s64 weight = 0;
+	s64 weight = -READ_ONCE(group->prompt_weight);
 	u32 llc;
 
 	bpf_for(llc, 0, nr_llcs) {
@@ -193,17 +202,13 @@ static __always_inline u64 all_prompt_weight(void)
 /* What a group has earned since it last did. One CPU does that, and not each time. */
 static __always_inline void earn_group_credit(struct group_ctx *group, u64 nr_cpus, u64 now)
 {
-	u64 since_ns = READ_ONCE(group->earned_ns), weight, prompt_weight;
+	u64 since_ns = READ_ONCE(group->earned_ns);
 	s64 passed_ns = time_delta(now, since_ns), max_ns = nr_cpus * POLICY_GROUP_CREDIT_MAX_NS, credit_ns;
 
 	if (passed_ns < (s64)POLICY_EARN_PERIOD_NS || __sync_val_compare_and_swap(&group->earned_ns, since_ns, now) != since_ns)
 		return;
-	weight = READ_ONCE(group->flat_weight);
-	prompt_weight = all_prompt_weight();
-	/* Its own do not count as prompt then. */
-	if (READ_ONCE(group->overspent))
-		prompt_weight += weight;
-	credit_ns = READ_ONCE(group->credit_ns) + policy_group_earns(passed_ns, nr_cpus, weight, prompt_weight);
+	credit_ns = READ_ONCE(group->credit_ns) +
+		    policy_group_earns(passed_ns, nr_cpus, READ_ONCE(group->flat_weight), others_prompt_weight(group));
 	if (credit_ns > max_ns)
 		credit_ns = max_ns;
 	if (credit_ns < -max_ns / 4)

@@ -101,18 +101,18 @@ static inline u64 policy_credit_ran(u64 credit_ns, u64 run_ns)
 }
 
 /*
- * What a group earns in a time: its part, by weight, of what the CPUs could give to the tasks that have credit. A thirty-second more,
- * so that a group which has all CPUs to itself gets out of debt.
+ * What a group of this flat weight earns in a time: its part of what the CPUs could give to it and to the tasks of other groups that
+ * have credit. A thirty-second more, so that a group which has all CPUs to itself gets out of debt.
  */
-static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight, u64 prompt_weight)
+static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight, u64 others_weight)
 {
-	u64 earned_ns;
+	u64 all = (group_weight + others_weight) >> 4, earned_ns;
 
 	if (time_ns > POLICY_CREDIT_MAX_NS)
 		time_ns = POLICY_CREDIT_MAX_NS;
 	earned_ns = time_ns * nr_cpus;
-	if (prompt_weight > group_weight)
-		earned_ns = earned_ns / (prompt_weight >> 4 ?: 1) * (group_weight >> 4);
+	if (others_weight)
+		earned_ns = earned_ns / (all ?: 1) * (group_weight >> 4);
 	return earned_ns + earned_ns / 32;
 }
 
