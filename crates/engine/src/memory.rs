@@ -45,13 +45,16 @@ pub fn trim() {
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Gives back what loading used, then makes everything that is left, and all that is mapped later, resident for good.
-///
-/// Locked memory is still open to the kernel's huge-page daemon, which unmaps two megabytes while it collapses them; so
-/// huge pages are turned off for this process.
-pub fn lock_all() -> Result<()> {
+/// Turns huge pages off for this process. Each is resident as a whole, however little of it is used: a standby engine would
+/// take up to two megabytes more, depending on where its memory lies. And the kernel's huge-page daemon unmaps locked memory,
+/// too, while it makes huge pages of it.
+pub fn avoid_huge_pages() {
     // SAFETY: the call takes plain numbers and changes a flag of this process.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+}
+
+/// Gives back what loading used, then makes everything that is left, and all that is mapped later, resident for good.
+pub fn lock_all() -> Result<()> {
     trim();
     grow_stack();
     rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT | rustix::mm::MlockAllFlags::FUTURE)

@@ -27,6 +27,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Serves the daemon at the other end of the socket until one of the two is done.
 pub fn run(socket: &OwnedFd) -> Result<()> {
     name::show(name::WAITING);
+    memory::avoid_huge_pages();
     send(socket, &ToDaemon::Hello { wire_version: WIRE_VERSION })?;
     let mut room = kernel::room();
     let mut standby = None;
