@@ -255,6 +255,16 @@ static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 no
 		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
 }
 
+/* The task takes turns with the others from here on. */
+static __always_inline void stop_being_prompt(struct task_ctx *tctx)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	tctx->prompt = false;
+	if (llcx)
+		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
@@ -272,8 +282,8 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
-	if (!tctx->credit_ns || is_overspent(tctx->group))
-		tctx->prompt = false;
+	if (tctx->prompt && (!tctx->credit_ns || is_overspent(tctx->group)))
+		stop_being_prompt(tctx);
 }
 
 /* How far the prompt of an LLC may be ahead. */
@@ -347,7 +357,7 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	charge_for(tctx, ran_ns, now);
 	change_lead(cpuc->llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && !tctx->credit_ns) {
-		tctx->prompt = false;
+		stop_being_prompt(tctx);
 		count_weight(tctx, cpuc->llc);
 	}
 }

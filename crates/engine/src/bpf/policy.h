@@ -116,6 +116,17 @@ static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight,
 	return earned_ns + earned_ns / 32;
 }
 
+/*
+ * Virtual runtime of a task whose credit has just been used up. It had slept for what it ran, so it is not made to wait for all of
+ * that: for no more than what makes a task prompt, which one that sleeps too little could otherwise have for nothing again and again.
+ */
+static inline u64 policy_after_credit(u64 vruntime, u64 clock, u32 flat_weight)
+{
+	u64 latest = clock + policy_virtual_ns(POLICY_CREDIT_ENTER_NS, flat_weight);
+
+	return (s64)(vruntime - latest) > 0 ? latest : vruntime;
+}
+
 /* How long a task tends to run between sleeps, the newest burst counting half. */
 static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
 {
