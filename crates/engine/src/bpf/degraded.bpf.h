@@ -12,7 +12,7 @@
 #include "control.bpf.h"
 #include "count.bpf.h"
 #include "flight.bpf.h"
-#include "place.bpf.h"
+#include "queue.bpf.h"
 
 #define COOLDOWN_MIN_NS (200 * NSEC_PER_MSEC)
 #define COOLDOWN_MAX_NS (3200 * NSEC_PER_MSEC)
@@ -106,19 +106,6 @@ VERIFIED_ONCE u64 oldest_flight_ns(u64 now)
 		}
 	}
 	return oldest;
-}
-
-/* Puts a task that was taken back where the next dispatch finds it, in arrival order. */
-static void queue_swept(struct task_struct *p, const struct scherzo_control *page, u64 now)
-{
-	struct task_ctx *tctx = task_ctx(p);
-	u64 slice_ns = default_slice_ns(page);
-
-	count(SCHERZO_CNT_SWEPT);
-	if (!tctx)
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, 0);
-	else
-		queue_in_order(p, tctx, control_word(page), SCHERZO_CLASS_INTERACTIVE, true, slice_ns, now, 0);
 }
 
 VERIFIED_ONCE int sweep_slot(u32 index, u64 now)

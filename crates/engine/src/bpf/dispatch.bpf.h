@@ -12,6 +12,7 @@
 #include "kind.bpf.h"
 #include "limits.bpf.h"
 #include "offline.bpf.h"
+#include "queue.bpf.h"
 #include "seat.bpf.h"
 
 /* After a change of order the DSQs of the old one drain first for so long, then both take turns. */

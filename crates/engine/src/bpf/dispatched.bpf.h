@@ -9,7 +9,7 @@
 #include "count.bpf.h"
 #include "flight.bpf.h"
 #include "kind.bpf.h"
-#include "place.bpf.h"
+#include "queue.bpf.h"
 
 static __always_inline struct dispatch_request
 checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const struct scherzo_control *page, u64 now)
@@ -39,33 +39,6 @@ checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const
 	request.cpu = SCHERZO_CPU_ANY;
 	request.preempt = false;
 	return request;
-}
-
-static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request,
-		      struct control_word word)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	if (is_pinned(p)) {
-		insert_on_cpu(p, tctx, request, bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-	if (request->cpu != SCHERZO_CPU_ANY) {
-		if (request->cpu < nr_cpu_slots && may_run_on(p, request->cpu)) {
-			insert_on_cpu(p, tctx, request, request->cpu);
-			return;
-		}
-		count(SCHERZO_CNT_BOUNCED);
-	}
-	if (word.mode == SCHERZO_MODE_LOW_POWER && request->klass == SCHERZO_CLASS_BATCH &&
-	    low_power_cpu(p, LOW_POWER_QUEUE) < 0) {
-		/* None of the CPUs that stay awake will do: wake its own. */
-		insert_on_cpu(p, tctx, request, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-
-	queue_in_order(p, tctx, word, request->klass, request->fifo, request->slice_ns, request->deadline_ns, 0);
-	kick_for(p, request, word);
 }
 
 VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)

@@ -10,6 +10,7 @@
 #include "engine_thread.bpf.h"
 #include "kind.bpf.h"
 #include "park.bpf.h"
+#include "queue.bpf.h"
 #include "watchdog.bpf.h"
 
 /* The task was moved while it waited: the time of a higher class on its old CPU says nothing about the new one. */

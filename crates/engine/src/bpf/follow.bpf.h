@@ -14,6 +14,7 @@
 #include "credit.bpf.h"
 #include "dispatch.bpf.h"
 #include "kind.bpf.h"
+#include "queue.bpf.h"
 
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)

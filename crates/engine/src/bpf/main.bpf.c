@@ -10,7 +10,7 @@
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
  *   - A task known to be interactive follows its waker (follow.bpf.h), or takes a CPU from batch work here, at once, on
  *     the class and deadline that user space has published for it (preempt.bpf.h).
- *   - If there is no such CPU either, it enters an ordered DSQ as user space classified it a moment ago (place.bpf.h).
+ *   - If there is no such CPU either, it enters an ordered DSQ as user space classified it a moment ago (queue.bpf.h).
  *   - Everything else that must wait for a CPU is handed to user space through a ring (flight.bpf.h); it comes back
  *     through another ring with a deadline and a slice, and enters an ordered DSQ (dispatched.bpf.h).
  *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
