@@ -186,11 +186,12 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	/* A task that has slept meanwhile starts a new slice, when its turn comes. */
 	slice_ns = with_slice_left && tctx && !tctx->woken && scx_bpf_task_cpu(p) == cpu ? slice_left_ns(p, tctx) : 0;
 	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && reclaim(page, flight, index, owned >> 1)) {
-		count(SCHERZO_CNT_RECLAIMED);
-		if (slice_ns)
+		if (slice_ns) {
+			count(SCHERZO_CNT_RECLAIMED);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
-		else
-			take_place_again(p, bits, 0);
+		} else {
+			queue_task(p, QUEUE_RECLAIMED, bits, 0, NULL);
+		}
 		reclaimed = true;
 	}
 	bpf_task_release(p);

@@ -11,20 +11,20 @@
 #include "kind.bpf.h"
 #include "queue.bpf.h"
 
-static __always_inline struct dispatch_request
+/* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */
+static __always_inline struct queue_request
 checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const struct scherzo_control *page, u64 now)
 {
 	u32 flags = dispatched->flags;
 	u32 klass = flags & SCHERZO_DISPATCHED_CLASS_MASK;
 	s64 ahead = signed_delta(dispatched->deadline_ns, now);
 	u64 slice_ns = dispatched->slice_ns;
-	struct dispatch_request request = {
+	struct queue_request request = {
 		.slice_ns = slice_ns,
 		.deadline_ns = dispatched->deadline_ns,
 		.klass = klass,
 		.cpu = dispatched->cpu,
-		.fifo = flags & SCHERZO_DISPATCHED_FIFO,
-		.preempt = flags & SCHERZO_DISPATCHED_PREEMPT,
+		.fifo = !!(flags & SCHERZO_DISPATCHED_FIFO),
 	};
 
 	if (dispatched->pid == pid && slice_ns && slice_ns <= SLICE_MAX_NS &&
@@ -37,7 +37,6 @@ checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const
 	request.deadline_ns = now;
 	request.klass = SCHERZO_CLASS_BATCH;
 	request.cpu = SCHERZO_CPU_ANY;
-	request.preempt = false;
 	return request;
 }
 
@@ -50,7 +49,9 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	u64 now = scx_bpf_now();
 	struct task_ctx *tctx;
 	struct task_struct *p;
-	struct dispatch_request request;
+	struct queue_request request;
+	struct control_word word;
+	u32 klass;
 
 	if (!page || !dispatched || !flight) {
 		count(SCHERZO_CNT_FAILED);
@@ -67,13 +68,12 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	}
 	request = checked_request(dispatched, p->pid, page, now);
 	tctx = task_ctx(p);
-	if (tctx) {
+	if (tctx)
 		tctx->woken = false;
-		carry_out(p, tctx, &request, control_word(page));
-	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, request.slice_ns, 0);
-	}
-	count(SCHERZO_CNT_USER);
+	word = control_word(page);
+	klass = queue_task(p, QUEUE_DISPATCHED, word_bits(word), 0, &request);
+	kick_queued(p, word, klass,
+		    klass == SCHERZO_CLASS_INTERACTIVE && READ_ONCE(dispatched->flags) & SCHERZO_DISPATCHED_PREEMPT);
 	bpf_task_release(p);
 	return 0;
 }

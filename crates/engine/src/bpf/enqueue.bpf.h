@@ -85,37 +85,47 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* Queues the task without asking user space, and wakes a CPU. False if it has no classification that could be acted on. */
+static __always_inline bool queue_alone(struct task_struct *p, struct control_word word, u32 reason, u64 enq_flags)
+{
+	u32 klass = queue_task(p, reason, word_bits(word), enq_flags, NULL);
+
+	if (klass == SCHERZO_CLASS_UNKNOWN)
+		return false;
+	kick_queued(p, word, klass, reason == QUEUE_AGAIN && klass == SCHERZO_CLASS_INTERACTIVE);
+	return true;
+}
+
 /* Where a task goes that no CPU was taken for: into a DSQ of ours or to user space. */
 static __always_inline void enqueue_contended(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
 				     struct control_word word, u64 enq_flags)
 {
-	u32 klass;
+	u32 klass, reason = QUEUE_ALONE;
 
-	if (!tctx || is_degraded() || (frees_memory(p) && !word.kernel_seat)) {
-		queue_in_kernel(p, word_bits(word), enq_flags);
-		return;
+	if (tctx && !is_degraded() && (word.kernel_seat || !frees_memory(p))) {
+		follow_wait(p, tctx);
+		if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
+			return;
+		if (word.kernel_seat) {
+			wait_by_policy(p, tctx, page, word, enq_flags);
+			return;
+		}
+		klass = task_class(tctx);
+		if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
+			reason = QUEUE_AGAIN;
+		} else {
+			if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
+				return;
+			if (klass != SCHERZO_CLASS_INTERACTIVE)
+				count_here(SCHERZO_CNT_CONTENDED_BATCH);
+			else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user &&
+				 queue_alone(p, word, QUEUE_CLASSIFIED, enq_flags))
+				return;
+			if (submit(p, tctx, page, klass, enq_flags))
+				return;
+		}
 	}
-	follow_wait(p, tctx);
-	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
-		return;
-	if (word.kernel_seat) {
-		wait_by_policy(p, tctx, page, word, enq_flags);
-		return;
-	}
-	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
-		requeue(p, tctx, word, enq_flags);
-		return;
-	}
-
-	klass = task_class(tctx);
-	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
-		return;
-	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count_here(SCHERZO_CNT_CONTENDED_BATCH);
-	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_as_classified(p, word_bits(word), enq_flags))
-		return;
-	if (!submit(p, tctx, page, klass, enq_flags))
-		queue_in_kernel(p, word_bits(word), enq_flags);
+	queue_alone(p, word, reason, enq_flags);
 }
 
 void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)

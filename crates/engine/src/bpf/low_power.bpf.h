@@ -86,6 +86,13 @@ static __always_inline bool stays_packed(struct task_struct *p, struct control_w
 	       low_power_cpu(p, LOW_POWER_QUEUE) >= 0;
 }
 
+/* A task that computes in low-power mode, and that none of the CPUs may run that stay awake: it wakes its own. */
+static __always_inline bool needs_sleeping_cpu(struct task_struct *p, struct control_word word, u32 klass)
+{
+	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE &&
+	       low_power_cpu(p, LOW_POWER_QUEUE) < 0;
+}
+
 /* The LLC whose DSQ a task enters: its own, but in low-power one that has a CPU awake for it. */
 static __always_inline u32 target_llc(struct task_struct *p, struct control_word word, u32 klass)
 {

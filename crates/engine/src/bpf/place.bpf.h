@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * place.bpf.h: the DSQ that a task waits in when no CPU was to be had at once, and which CPU is woken for it.
+ * place.bpf.h: which CPU is woken for a task that was queued.
  */
 #ifndef SCHERZO_PLACE_BPF_H
 #define SCHERZO_PLACE_BPF_H
@@ -46,24 +46,6 @@ VERIFIED_ONCE int kick_all(u64 flags)
 		count(SCHERZO_CNT_KICKED);
 	}
 	return 0;
-}
-
-/*
- * Puts a task into the DSQ of its order and class: of its CPU if it may run on no other, else of its LLC. A CPU that the
- * task is pinned to is woken; for the others the caller does that.
- */
-static __always_inline void queue_in_order(struct task_struct *p, struct task_ctx *tctx, struct control_word word,
-					   u32 klass, bool fifo, u64 slice_ns, u64 deadline_ns, u64 enq_flags)
-{
-	u32 kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	if (is_pinned(p)) {
-		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, deadline_ns, enq_flags);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
-	}
-	insert(p, tctx, DSQ_ID(fifo ? DSQ_FIFO : kind, target_llc(p, word, klass)), slice_ns, deadline_ns, enq_flags);
 }
 
 #endif /* SCHERZO_PLACE_BPF_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queue.bpf.h: a task is queued as user space has decided, or without asking it.
+ * queue.bpf.h: a task is queued as user space has decided, or without asking it. The kernel seat has its own DSQs, see
+ * seat.bpf.h.
  */
 #ifndef SCHERZO_QUEUE_BPF_H
 #define SCHERZO_QUEUE_BPF_H
@@ -15,81 +16,24 @@
 /* How far from now a deadline may lie. */
 #define DEADLINE_REACH_NS (10000 * NSEC_PER_MSEC)
 
-/* What user space asks for a task, checked: whatever made no sense is replaced by what BPF would do alone. */
-struct dispatch_request {
+/* Why a task is queued; its deadline, its slice and what is counted follow from that. */
+enum queue_reason {
+	QUEUE_ALONE, /* user space is not asked: there is no slot, no room or no answer, or the thread must not wait for it */
+	QUEUE_CLASSIFIED, /* the task was woken, and user space classified it a moment ago */
+	QUEUE_AGAIN, /* it lost its CPU to a higher class or to the engine, with part of its slice left */
+	QUEUE_RECLAIMED, /* the same, and the CPU that now takes it back from user space has no other work */
+	QUEUE_SWEPT, /* taken back from user space, which does not answer */
+	QUEUE_DISPATCHED, /* user space has dispatched it */
+};
+
+/* How a task is queued. */
+struct queue_request {
 	u64 slice_ns;
 	u64 deadline_ns;
 	u32 klass;
-	u32 cpu;
-	bool fifo;
-	bool preempt;
+	u32 cpu; /* the only one that may have it, or SCHERZO_CPU_ANY */
+	u64 fifo; /* arrival order: deadline_ns is ignored */
 };
-
-/* To one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
-static void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request, s32 cpu)
-{
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-
-	if (cpuc && cpuc->online) {
-		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, 0);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, 0);
-		count(SCHERZO_CNT_OFFLINE);
-	}
-}
-
-/* Wakes a CPU for a task that was just queued: an idle CPU, else one taken from batch work if that was decided. */
-static void kick_for(struct task_struct *p, const struct dispatch_request *request, struct control_word word)
-{
-	s32 cpu;
-
-	if (kick_idle_for(p, word_bits(word), request->klass) || !request->preempt || !word.preemption)
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		count(SCHERZO_CNT_PREEMPT);
-	}
-}
-
-/*
- * Queues a task by itself, without asking user space: for threads that must not wait for it, and whenever there is no
- * slot, no room or no answer. In deadline order the deadline is the arrival. The caller arms the watchdog timer.
- */
-VERIFIED_ONCE int queue_in_kernel(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
-{
-	const struct scherzo_control *page = control_page();
-	struct task_ctx *tctx = task_ctx(p);
-	struct control_word word = word_of(bits);
-	u64 now = scx_bpf_now();
-	u64 slice_ns = page ? default_slice_ns(page) : SCX_SLICE_DFL;
-	u32 klass = !tctx || is_kthread(p) ? SCHERZO_CLASS_INTERACTIVE : task_class(tctx);
-
-	count(SCHERZO_CNT_KERNEL);
-	if (!page || !tctx) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
-		return 0;
-	}
-	queue_in_order(p, tctx, word, klass, effective_order(word) == SCHERZO_ORDER_FIFO, slice_ns, now, enq_flags);
-	if (!is_pinned(p))
-		kick_idle_for(p, bits, klass);
-	return 0;
-}
-
-/*
- * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else there,
- * and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to it.
- */
-static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
-						     const struct scherzo_control *page, u64 enq_flags)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
-	count(SCHERZO_CNT_REQUEUED);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-}
 
 /* How long the classification of an interactive task may be acted on without asking again. */
 #define CLASSIFICATION_LASTS_NS (250 * NSEC_PER_MSEC)
@@ -114,57 +58,159 @@ VERIFIED_ONCE int classified_deadline(const struct scherzo_slot *slot, u64 now, 
 	return true;
 }
 
-/* Queues an interactive task that was woken by that deadline. False if it has none. */
-VERIFIED_ONCE int queue_as_classified(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
-{
-	struct task_ctx *tctx = task_ctx(p);
-	const struct scherzo_slot *slot = tctx ? task_slot(tctx) : NULL;
-	struct control_word word = word_of(bits);
-	u64 slice_ns, deadline_ns = 0;
-
-	if (!slot || !classified_deadline(slot, scx_bpf_now(), &deadline_ns))
-		return false;
-	slice_ns = READ_ONCE(slot->slice_ns);
-	if (!slice_ns || slice_ns > SLICE_MAX_NS)
-		return false;
-
-	count(SCHERZO_CNT_AS_CLASSIFIED);
-	queue_in_order(p, tctx, word, SCHERZO_CLASS_INTERACTIVE, word.order == SCHERZO_ORDER_FIFO, slice_ns, deadline_ns,
-		       enq_flags);
-	if (!is_pinned(p))
-		kick_idle_for(p, bits, SCHERZO_CLASS_INTERACTIVE);
-	return true;
-}
-
 /* What is left of the slice of a task that stopped; the kernel sets its own number to 0 to take the CPU away. */
 static __always_inline u64 slice_left_ns(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	return p->scx.slice ?: tctx->slice_ns;
 }
 
+/* The request of a task that user space has not dispatched. False if it has no classification that could be acted on. */
+static __always_inline bool request_for(struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page,
+					struct control_word word, u32 reason, struct queue_request *request)
+{
+	const struct scherzo_slot *slot;
+	u64 now = scx_bpf_now();
+
+	*request = (struct queue_request){
+		.slice_ns = default_slice_ns(page),
+		.deadline_ns = now,
+		.klass = reason == QUEUE_ALONE && is_kthread(p) ? SCHERZO_CLASS_INTERACTIVE : task_class(tctx),
+		.cpu = SCHERZO_CPU_ANY,
+		/* Degraded, all new work is queued by arrival. */
+		.fifo = reason == QUEUE_SWEPT || effective_order(word) == SCHERZO_ORDER_FIFO,
+	};
+	if (reason == QUEUE_CLASSIFIED) {
+		slot = task_slot(tctx);
+		request->slice_ns = slot ? READ_ONCE(slot->slice_ns) : 0;
+		return request->slice_ns && request->slice_ns <= SLICE_MAX_NS &&
+		       classified_deadline(slot, now, &request->deadline_ns);
+	}
+	if (reason == QUEUE_AGAIN || reason == QUEUE_RECLAIMED) {
+		request->slice_ns = slice_left_ns(p, tctx) ?: request->slice_ns;
+		request->deadline_ns = published_deadline_ns(tctx, now);
+	}
+	return true;
+}
+
+/* The only CPU that may have the task, or -1: it is pinned, user space chose it, or low-power has none awake for the task. */
+static __always_inline s32 only_cpu(struct task_struct *p, const struct queue_request *request, struct control_word word)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	if (is_pinned(p))
+		return bpf_cpumask_first(p->cpus_ptr);
+	if (request->cpu != SCHERZO_CPU_ANY) {
+		if (request->cpu < nr_cpu_slots && may_run_on(p, request->cpu))
+			return request->cpu;
+		count(SCHERZO_CNT_BOUNCED);
+	}
+	if (!needs_sleeping_cpu(p, word, request->klass))
+		return -1;
+	return may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr);
+}
+
+/* For one CPU only. An offline one gets no dispatch, so its DSQ would strand the task: it stays with its own. */
+static __always_inline void insert_on_cpu(struct task_struct *p, struct task_ctx *tctx, const struct queue_request *request,
+					  s32 cpu, u64 enq_flags)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+
+	if (cpuc && cpuc->online) {
+		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, enq_flags);
+		count(SCHERZO_CNT_OFFLINE);
+	}
+}
+
+static __always_inline enum scherzo_counter queue_counter(u32 reason)
+{
+	switch (reason) {
+	case QUEUE_CLASSIFIED:
+		return SCHERZO_CNT_AS_CLASSIFIED;
+	case QUEUE_AGAIN:
+		return SCHERZO_CNT_REQUEUED;
+	case QUEUE_RECLAIMED:
+		return SCHERZO_CNT_RECLAIMED;
+	case QUEUE_SWEPT:
+		return SCHERZO_CNT_SWEPT;
+	case QUEUE_DISPATCHED:
+		return SCHERZO_CNT_USER;
+	default:
+		return SCHERZO_CNT_KERNEL;
+	}
+}
+
 /*
- * A task that had started its slice lost its CPU to a higher class or to the engine. It keeps its place (its deadline) and the
- * rest of its slice, without asking user space again, and any CPU may have it meanwhile.
+ * Queues a task: in the DSQ of the only CPU that may have it, else in its LLC's of its order and class. `dispatched` is what user
+ * space asks for, checked; NULL for other reasons.
+ *
+ * Returns the class as which the task waits for any CPU of its LLC, SCHERZO_CLASS_KERNEL if no CPU need be woken for it, and
+ * SCHERZO_CLASS_UNKNOWN if it was not queued: it has no classification that could be acted on. The caller wakes a CPU
+ * (kick_queued()), as the kernel allows eight frames of calls, and both together would take more; and it arms the watchdog timer.
  */
-VERIFIED_ONCE int take_place_again(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u64 bits, u64 enq_flags,
+			     const struct queue_request *dispatched)
 {
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word = word_of(bits);
-	u64 slice_ns;
-	bool fifo;
+	struct queue_request request;
+	u32 kind;
+	s32 cpu;
 
 	if (!page || !tctx) {
+		count(queue_counter(reason));
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
-		return 0;
+		return SCHERZO_CLASS_KERNEL;
 	}
-	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
-	fifo = effective_order(word) == SCHERZO_ORDER_FIFO;
-	if (fifo && !is_pinned(p))
+	if (dispatched)
+		request = *dispatched;
+	else if (!request_for(p, tctx, page, word, reason, &request))
+		return SCHERZO_CLASS_UNKNOWN;
+	count(queue_counter(reason));
+
+	cpu = only_cpu(p, &request, word);
+	if (cpu >= 0) {
+		insert_on_cpu(p, tctx, &request, cpu, enq_flags);
+		return SCHERZO_CLASS_KERNEL;
+	}
+	kind = request.klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
+	/* Where arrival is the order, a task that keeps its place was the first. */
+	if (request.fifo && (reason == QUEUE_AGAIN || reason == QUEUE_RECLAIMED))
 		enq_flags |= SCX_ENQ_HEAD;
-	queue_in_order(p, tctx, word, task_class(tctx), fifo, slice_ns, published_deadline_ns(tctx, scx_bpf_now()),
-		       enq_flags);
-	return 0;
+	insert(p, tctx, DSQ_ID(request.fifo ? DSQ_FIFO : kind, target_llc(p, word, request.klass)), request.slice_ns,
+	       request.deadline_ns, enq_flags);
+	return request.klass;
+}
+
+/* Wakes a CPU for a task that was queued as this class: one that idles, else one that is taken from batch work if it may be. */
+static __always_inline void kick_queued(struct task_struct *p, struct control_word word, u32 klass, bool preempt)
+{
+	s32 cpu;
+
+	if (klass == SCHERZO_CLASS_KERNEL || kick_idle_for(p, word_bits(word), klass) || !preempt || !word.preemption)
+		return;
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(SCHERZO_CNT_PREEMPT);
+	}
+}
+
+/*
+ * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else there,
+ * and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to it.
+ */
+static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
+						     const struct scherzo_control *page, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
+	count(SCHERZO_CNT_REQUEUED);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /*
@@ -190,60 +236,6 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, deadline_ns, enq_flags);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return true;
-}
-
-static void requeue(struct task_struct *p, struct task_ctx *tctx, struct control_word word, u64 enq_flags)
-{
-	u32 klass = task_class(tctx);
-	s32 cpu;
-
-	count(SCHERZO_CNT_REQUEUED);
-	take_place_again(p, word_bits(word), enq_flags);
-	if (is_pinned(p) || kick_idle_for(p, word_bits(word), klass) || klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-}
-
-static void carry_out(struct task_struct *p, struct task_ctx *tctx, const struct dispatch_request *request,
-		      struct control_word word)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	if (is_pinned(p)) {
-		insert_on_cpu(p, tctx, request, bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-	if (request->cpu != SCHERZO_CPU_ANY) {
-		if (request->cpu < nr_cpu_slots && may_run_on(p, request->cpu)) {
-			insert_on_cpu(p, tctx, request, request->cpu);
-			return;
-		}
-		count(SCHERZO_CNT_BOUNCED);
-	}
-	if (word.mode == SCHERZO_MODE_LOW_POWER && request->klass == SCHERZO_CLASS_BATCH &&
-	    low_power_cpu(p, LOW_POWER_QUEUE) < 0) {
-		/* None of the CPUs that stay awake will do: wake its own. */
-		insert_on_cpu(p, tctx, request, may_run_on(p, cpu) ? cpu : bpf_cpumask_first(p->cpus_ptr));
-		return;
-	}
-
-	queue_in_order(p, tctx, word, request->klass, request->fifo, request->slice_ns, request->deadline_ns, 0);
-	kick_for(p, request, word);
-}
-
-/* Puts a task that was taken back where the next dispatch finds it, in arrival order. */
-static void queue_swept(struct task_struct *p, const struct scherzo_control *page, u64 now)
-{
-	struct task_ctx *tctx = task_ctx(p);
-	u64 slice_ns = default_slice_ns(page);
-
-	count(SCHERZO_CNT_SWEPT);
-	if (!tctx)
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, 0);
-	else
-		queue_in_order(p, tctx, control_word(page), SCHERZO_CLASS_INTERACTIVE, true, slice_ns, now, 0);
 }
 
 #endif /* SCHERZO_QUEUE_BPF_H */

@@ -130,13 +130,6 @@ static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, str
 	return turn_ns;
 }
 
-/* A task that computes in low-power mode, and that none of the CPUs may run that stay awake: it wakes its own. */
-static __always_inline bool needs_sleeping_cpu(struct task_struct *p, struct control_word word, u32 klass)
-{
-	return word.mode == SCHERZO_MODE_LOW_POWER && klass != SCHERZO_CLASS_INTERACTIVE &&
-	       low_power_cpu(p, LOW_POWER_QUEUE) < 0;
-}
-
 /* Where a task waits, with which dsq_vtime, and for how long it then runs. */
 struct seat_place {
 	u64 dsq_id;
