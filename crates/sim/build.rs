@@ -3,7 +3,8 @@
 fn main() {
     let scheduler = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/src/bpf");
     let wire = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/include");
-    for path in ["native", scheduler, wire] {
+    let arithmetic = concat!(env!("CARGO_MANIFEST_DIR"), "/../arithmetic/include");
+    for path in ["native", scheduler, wire, arithmetic] {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
@@ -14,6 +15,7 @@ fn main() {
         .include("native/include")
         .include(scheduler)
         .include(wire)
+        .include(arithmetic)
         // The kernel's C: comparisons of mixed sign and unused arguments are its style.
         .flags(["-Wno-unused-parameter", "-Wno-sign-compare", "-Wno-unused-function", "-fno-strict-aliasing"])
         .opt_level(2)

@@ -10,6 +10,7 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("scherzo-api", &["scherzo-catalogue", "scherzo-model", "scherzo-wire"]),
     ("scherzo-app", &["scherzo-api", "scherzo-i18n", "scherzo-rules", "scherzo-wire"]),
+    ("scherzo-arithmetic", &[]),
     ("scherzo-bench", &[]),
     ("scherzo-cases", &["scherzo-model", "scherzo-packaging", "scherzo-rig"]),
     ("scherzo-catalogue", &["scherzo-model"]),

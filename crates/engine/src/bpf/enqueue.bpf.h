@@ -70,7 +70,8 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 		count_here(SCHERZO_CNT_CONTENDED_BATCH);
 	if (enq_flags & SCX_ENQ_REENQ)
 		count(SCHERZO_CNT_REQUEUED);
-	queue_by_policy(p, word_bits(word), enq_flags);
+	count(SCHERZO_CNT_KERNEL);
+	queue_by_policy(p, word_bits(word), enq_flags, NULL);
 	if (enq_flags & SCX_ENQ_WAKEUP && word.preemption && word.order != SCHERZO_ORDER_FIFO &&
 	    klass != SCHERZO_CLASS_INTERACTIVE) {
 		preempt_by_share(p, scx_bpf_task_cpu(p));

@@ -145,25 +145,27 @@ VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now
 {
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
-	struct seat_place place = { .dsq_vtime = now };
+	struct policy_turn turn = { .vtime = now };
 	struct control_word word;
 	u32 klass, kind;
+	u64 dsq_id;
 
 	if (!page || !tctx)
 		return 0;
 	word = control_word(page);
 	klass = task_class(tctx);
 	kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
-	place.slice_ns = default_slice_ns(page);
-	if (word.kernel_seat && !is_degraded())
-		place = place_by_policy(p, tctx, page, word);
+	turn.slice_ns = default_slice_ns(page);
+	if (word.kernel_seat && !is_degraded() && decide_turn(p, tctx, page, word, &turn))
+		dsq_id = dsq_of_turn(p, tctx, word, turn.first);
 	else if (is_pinned(p))
-		place.dsq_id = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));
+		dsq_id = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));
 	else
-		place.dsq_id = DSQ_ID(effective_order(word) == SCHERZO_ORDER_FIFO ? DSQ_FIFO : kind, target_llc(p, word, klass));
-	tctx->release_slice_ns = tctx->overruns ? BANDWIDTH_RUN_MIN_NS : place.slice_ns;
-	tctx->release_vtime = place.dsq_vtime;
-	return place.dsq_id;
+		dsq_id = DSQ_ID(effective_order(word) == SCHERZO_ORDER_FIFO ? DSQ_FIFO : kind, target_llc(p, word, klass));
+	tctx->timed = turn.timed;
+	tctx->release_slice_ns = tctx->overruns ? BANDWIDTH_RUN_MIN_NS : turn.slice_ns;
+	tctx->release_vtime = turn.vtime;
+	return dsq_id;
 }
 
 static __always_inline bool move_from_park(struct bpf_iter_scx_dsq *iter, struct task_struct *p, struct task_ctx *tctx,

@@ -105,75 +105,85 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 	return -1;
 }
 
-/* The shortest slice, turns against a task's weight aside; the longest of a prompt task is its credit. */
-#define SEAT_SLICE_MIN_NS (1 * NSEC_PER_MSEC)
-
-/* For how long the task may run. A slice that is short because of the task's weight is ended by a timer. */
-static __always_inline u64 seat_slice_ns(const struct scherzo_control *page, struct task_ctx *tctx, u32 llc)
-{
-	u64 nr_cpus = cpus_per_llc(page), turn_ns;
-	const struct llc_ctx *llcx = llc_ctx(llc);
-	u64 slice_ns = default_slice_ns(page);
-	s32 nr_waiting = llcx ? READ_ONCE(llcx->nr_fair) : 0;
-
-	tctx->timed = false;
-	if (tctx->prompt)
-		slice_ns = tctx->credit_ns < SLICE_MAX_NS ? tctx->credit_ns : SLICE_MAX_NS;
-	else if (nr_waiting > 0)
-		slice_ns /= 1 + nr_waiting / nr_cpus;
-	if (slice_ns < SEAT_SLICE_MIN_NS)
-		slice_ns = SEAT_SLICE_MIN_NS;
-	if (tctx->prompt || !llcx)
-		return slice_ns;
-	turn_ns = policy_fair_slice(slice_ns, tctx->weight, max_lag_of(llcx, page));
-	tctx->timed = turn_ns < slice_ns;
-	return turn_ns;
-}
-
-/* Where a task waits, with which dsq_vtime, and for how long it then runs. */
-struct seat_place {
-	u64 dsq_id;
-	u64 dsq_vtime;
-	u64 slice_ns;
-};
-
-static __always_inline struct seat_place place_by_policy(struct task_struct *p, struct task_ctx *tctx,
-							 const struct scherzo_control *page, struct control_word word)
+/* The LLC whose queues a task enters. */
+static __always_inline u32 queue_llc(struct task_struct *p, const struct task_ctx *tctx, struct control_word word)
 {
 	u32 klass = tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
-	bool first = tctx->prompt && word.order != SCHERZO_ORDER_FIFO;
-	s32 cpu = scx_bpf_task_cpu(p);
-	u32 llc = is_pinned(p) ? cpu_llc(cpu) : target_llc(p, word, klass);
-	struct seat_place place;
 
+	return is_pinned(p) ? cpu_llc(scx_bpf_task_cpu(p)) : target_llc(p, word, klass);
+}
+
+/*
+ * Brings the account of a task up to date that waits from now on, and says what its turn depends on. User space has the tasks in
+ * flight: they wait like those in the DSQ.
+ */
+VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, struct policy_account *account)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx = llc_ctx(llc);
+	struct task_ctx *tctx = task_ctx(p);
+	s64 nr_others;
+
+	if (!page || !llcx || !tctx || !account)
+		return false;
 	weigh(p, tctx, scx_bpf_now());
 	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
-	place.slice_ns = seat_slice_ns(page, tctx, llc);
-	place.dsq_vtime = first ? policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight) : tctx->vruntime;
-	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu)))
-		place.dsq_id = DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu);
-	else
-		place.dsq_id = DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, llc);
-	return place;
+	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
+	account->vruntime = tctx->vruntime;
+	account->credit_ns = tctx->credit_ns;
+	account->mean_burst_ns = tctx->mean_burst_ns;
+	account->max_lag = max_lag_of(llcx, page);
+	account->weight = tctx->weight;
+	account->own_weight = tctx->own_weight;
+	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
+	account->prompt = tctx->prompt;
+	return true;
 }
 
-/* Queues a task as the policy says. The caller arms the watchdog timer. */
-VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
+/* Where a task waits that has taken its account, by the turn that was decided. */
+static __always_inline u64 dsq_of_turn(struct task_struct *p, const struct task_ctx *tctx, struct control_word word, bool first)
+{
+	u32 klass = tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	if (is_pinned(p) || (needs_sleeping_cpu(p, word, klass) && may_run_on(p, cpu)))
+		return DSQ_ID(first ? DSQ_CPU_PROMPT : DSQ_CPU_FAIR, cpu);
+	return DSQ_ID(first ? DSQ_PROMPT : DSQ_FAIR, tctx->llc);
+}
+
+/* A task's turn, as BPF decides by itself. False if nothing is known of the task's LLC. */
+static __always_inline bool decide_turn(struct task_struct *p, struct task_ctx *tctx, const struct scherzo_control *page,
+					struct control_word word, struct policy_turn *turn)
+{
+	struct policy_account account;
+
+	if (!take_account(p, queue_llc(p, tctx, word), &account))
+		return false;
+	*turn = policy_turn_of(&account, scx_bpf_now(), default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
+	return true;
+}
+
+/* Queues a task by the turn that was decided, or as BPF decides if that is NULL. The caller arms the watchdog timer. */
+VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags, const struct policy_turn *decided)
 {
 	const struct scherzo_control *page = control_page();
+	struct control_word word = word_of(bits);
 	struct task_ctx *tctx = task_ctx(p);
-	struct seat_place place;
+	struct policy_turn turn = {};
+	u64 dsq_id;
 
-	if (!page || !tctx) {
+	if (decided)
+		turn = *decided;
+	if (!page || !tctx || (!decided && !decide_turn(p, tctx, page, word, &turn))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return 0;
 	}
-	place = place_by_policy(p, tctx, page, word_of(bits));
-	count(SCHERZO_CNT_KERNEL);
-	insert(p, tctx, place.dsq_id, place.slice_ns, place.dsq_vtime, enq_flags);
-	if (is_cpu_dsq(place.dsq_id >> 32))
-		scx_bpf_kick_cpu(place.dsq_id, SCX_KICK_IDLE);
+	tctx->timed = turn.timed;
+	dsq_id = dsq_of_turn(p, tctx, word, turn.first);
+	insert(p, tctx, dsq_id, turn.slice_ns, turn.vtime, enq_flags);
+	if (is_cpu_dsq(dsq_id >> 32))
+		scx_bpf_kick_cpu(dsq_id, SCX_KICK_IDLE);
 	else
 		kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
 	return 0;

@@ -9,11 +9,13 @@
 #ifndef SCHERZO_STATE_BPF_H
 #define SCHERZO_STATE_BPF_H
 
+#include "policy.h"
+
 #define NSEC_PER_USEC 1000ULL
 #define NSEC_PER_MSEC 1000000ULL
 
 /* Longest slice that user space may ask for, and the slice of the engine itself. */
-#define SLICE_MAX_NS (20 * NSEC_PER_MSEC)
+#define SLICE_MAX_NS POLICY_SLICE_MAX_NS
 /* Interactive work that has run for less since it slept is let finish. */
 #define BURST_MIN_NS (1 * NSEC_PER_MSEC)
 /* A task that runs for less between sleeps is expected to sleep again soon. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * policy.h: the arithmetic of the policy that the kernel seat follows. No kernel function is called here, so that user space
- * and tests can compile the same lines.
+ * policy.h: the arithmetic of the policy that the kernel seat follows. No function of the kernel is called here: BPF includes these
+ * lines, and user space calls the same ones through `scherzo-arithmetic`.
  *
  * Problem. A task that sleeps a lot should run as soon as it wakes, for as long as a frame of a game takes; one that computes
  * should get its share by weight, whatever others do. A class by the number of sleeps gives both up: naps of microseconds
@@ -17,6 +17,16 @@
  */
 #ifndef SCHERZO_POLICY_H
 #define SCHERZO_POLICY_H
+
+#ifndef __VMLINUX_H__
+#include <stdbool.h>
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+#endif
 
 #define POLICY_MSEC 1000000ULL
 
@@ -51,6 +61,9 @@
 /* A task that is not prompt waits for so long at most, however little it weighs; and among thousands, see policy_max_wait_ns(). */
 #define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
 #define POLICY_MAX_CROWD_WAIT_NS (10000 * POLICY_MSEC)
+/* The longest slice, and the shortest, turns against a task's weight aside. */
+#define POLICY_SLICE_MAX_NS (20 * POLICY_MSEC)
+#define POLICY_SLICE_MIN_NS (1 * POLICY_MSEC)
 /* What a task gets at least when it has waited so long. */
 #define POLICY_TURN_NS (POLICY_MSEC / 4)
 /* The part of the CPUs' time that such turns may take. */
@@ -243,6 +256,51 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 	/* In units of about 1 us, so that thousands of tasks do not overflow. */
 	run_ns >>= 10;
 	return prompt ? (s64)(run_ns * fair_weight / all << 10) : -(s64)(run_ns * 2 * prompt_weight / all << 10);
+}
+
+/*
+ * What the turn of a task that must wait depends on. BPF keeps the account, since that takes every start and stop.
+ */
+struct policy_account {
+	u64 vruntime; /* its place in virtual time, see policy_place() */
+	u64 credit_ns;
+	u64 mean_burst_ns; /* see policy_mean_burst() */
+	s64 max_lag; /* of its LLC, see policy_max_lag() */
+	u32 weight; /* flat */
+	u32 own_weight; /* its own, less where its groups have less than is normal */
+	u32 nr_others; /* tasks that wait in the LLC without being prompt, for each CPU there */
+	u32 prompt; /* 1 or 0 */
+};
+
+/* Its turn: when it comes, and how long it lasts. */
+struct policy_turn {
+	u64 vtime; /* a deadline if it goes first, else virtual runtime: neither says anything about the other */
+	u64 slice_ns;
+	u32 first; /* it waits among the prompt, before the others */
+	u32 timed; /* a timer ends the slice: it is short because of the task's weight */
+};
+
+/*
+ * The turn of a task that is queued now. In the order of arrival no task goes first. Beside more tasks than one for each CPU the
+ * slice shrinks; a prompt task may run as long as its credit lasts.
+ */
+static inline struct policy_turn policy_turn_of(const struct policy_account *task, u64 now, u64 slice_ns, bool by_arrival)
+{
+	struct policy_turn turn = {
+		.vtime = task->vruntime,
+		.first = task->prompt && !by_arrival,
+	};
+
+	if (turn.first)
+		turn.vtime = policy_deadline(now, task->mean_burst_ns, task->own_weight);
+	slice_ns = task->prompt ? task->credit_ns : slice_ns / (1 + (u64)task->nr_others);
+	if (slice_ns > POLICY_SLICE_MAX_NS)
+		slice_ns = POLICY_SLICE_MAX_NS;
+	if (slice_ns < POLICY_SLICE_MIN_NS)
+		slice_ns = POLICY_SLICE_MIN_NS;
+	turn.slice_ns = task->prompt ? slice_ns : policy_fair_slice(slice_ns, task->weight, task->max_lag);
+	turn.timed = turn.slice_ns < slice_ns;
+	return turn;
 }
 
 #endif /* SCHERZO_POLICY_H */
