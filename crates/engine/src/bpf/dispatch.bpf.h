@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * dispatch.bpf.h: a CPU picks its next task.
+ *
+ * The kernel calls ops.dispatch with the run queue of the CPU locked, and unlocks it while a task is moved here from
+ * the run queue of another CPU. So what was read before a move may have changed after it, and two CPUs that look at the
+ * same DSQ may both find the task that only one of them gets; the other goes on to the next DSQ.
  */
 #ifndef SCHERZO_DISPATCH_BPF_H
 #define SCHERZO_DISPATCH_BPF_H
@@ -19,8 +23,8 @@
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
 
 /*
- * The batch task that is due has waited longer than the bound. Keys say when a task would have arrived had it deserved
- * neither favour nor delay, so the head's deadline is its age, give or take half the bound.
+ * The first batch task has waited for longer than the bound. Its deadline tells: that is the time of its arrival, give
+ * or take half the bound.
  */
 VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 {
@@ -42,7 +46,7 @@ VERIFIED_ONCE int batch_is_late(u32 llc, u64 now)
 	return signed_delta(now, deadline_ns) > limit_ns;
 }
 
-/* A task that waits should have a CPU of this LLC before one that would get it without a look at the DSQs. */
+/* A task waits that comes before one which is about to get a CPU of this LLC without a look at the DSQs. */
 static __always_inline bool others_are_due(u32 llc, u64 now)
 {
 	return READ_ONCE(engine_waits) || nr_queued(DSQ_FIFO, llc) ||
@@ -50,8 +54,8 @@ static __always_inline bool others_are_due(u32 llc, u64 now)
 }
 
 /*
- * Interactive work first, batch work when there is none. Batch work that is late goes before it every other time, and
- * then even on a CPU that low-power would rather have asleep: nothing starves, whatever its affinity.
+ * Where user space decides: interactive tasks first, batch tasks when there is none. A batch task that is late goes
+ * first every other time, and then even on a CPU that low-power keeps asleep, since it may be allowed on no other.
  */
 VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 {
@@ -69,7 +73,10 @@ VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 	return how & PICK_BATCH && take_from(DSQ_BATCH, llc);
 }
 
-/* From one LLC's DSQs: those of the order that is being left first, then in turns once their time is over. */
+/*
+ * From one LLC's DSQs, where user space decides. After a change of order those of the old order are emptied first; past
+ * DRAIN_FIRST_NS both take turns.
+ */
 VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
 {
 	bool fifo_first = !(how & PICK_FIFO);
@@ -87,8 +94,8 @@ VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Work that may run here only, against work that may run anywhere: the earlier deadline goes first, and arrival-ordered work
- * takes turns with it, so that neither starves.
+ * Tasks that may run on this CPU only, against those that may run on others: the earlier deadline goes first. Tasks in
+ * the order of arrival have no deadline, and take turns with them, so that neither starves.
  */
 static __always_inline bool pinned_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 {
@@ -123,8 +130,8 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled alone,
- * takes turns with what is queued since: its order says nothing about the other, and neither may starve.
+ * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled
+ * alone, takes turns with what is queued since: its order says nothing about the other, and neither may starve.
  */
 static __always_inline bool policy_goes_first(struct cpu_ctx *cpuc, s32 cpu, u32 how)
 {
@@ -155,10 +162,10 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 }
 
 /*
- * User space still holds the task that this CPU ran before: it was preempted by a task that is gone again. With part of its
- * slice left it goes on, before others of its kind: its cache is warm here, and taking turns at each wake-up
- * would cost throughput and gain nothing. Otherwise it does if nothing is queued, as there is nothing to choose from, and
- * so does the task that was preempted on another CPU. Either way its classification comes in time for the next occasion.
+ * The task that this CPU ran before is in flight: it was preempted by a task that sleeps again. With part of its slice
+ * left it goes on, before others of its kind: its cache is warm here, and a switch to another task at each wake-up
+ * would cost throughput. Without, it goes on if nothing is queued that this CPU could run instead, and so does the task
+ * that was preempted on another CPU. Either way the answer comes in time for the next occasion.
  */
 VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
 {
@@ -201,7 +208,10 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 /* CPUs that one without work looks at for tasks that were preempted there. */
 #define NR_PREEMPTED_SAMPLES 16
 
-/* User space holds work that was preempted on other CPUs of the LLC: rather than sleep until it answers, this one takes it. */
+/*
+ * Tasks that were preempted on other CPUs of the LLC are in flight: this CPU takes one rather than sleep until user
+ * space answers.
+ */
 VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 {
 	u32 step, nr = nr_cpu_slots < NR_PREEMPTED_SAMPLES ? nr_cpu_slots : NR_PREEMPTED_SAMPLES;
@@ -222,8 +232,8 @@ VERIFIED_ONCE int reclaim_from_others(s32 cpu, u64 bits)
 }
 
 /*
- * Nothing waits that this CPU could take: the usual case when the last task of a quiet machine goes to sleep. With several LLCs
- * the others would have to be asked as well.
+ * Nothing waits that this CPU could take, as in most dispatches of a quiet machine. With several LLCs the counts of the
+ * others would have to be read as well, which costs more than this saves.
  */
 static __always_inline bool nothing_waits(const struct cpu_ctx *cpuc)
 {
@@ -265,10 +275,10 @@ static __always_inline void note_order_change(struct scherzo_control *page, stru
 }
 
 /*
- * Nothing else waits: the task goes on. In low-power a CPU that should sleep gives batch work away instead, and a slow core a
- * task that is to move to a fast one. While user space holds work the new slice is short, because some of it may be due here.
- * A task that used up its slice may be preempted, and is classified anew: a task that is only ever kept would otherwise stay
- * what it was once taken for.
+ * No other task comes first: the task gets another slice. Not on a CPU that low-power keeps asleep if the task is batch
+ * work, nor on a slow core that it is to leave for a fast one: it is enqueued instead. While tasks are in flight the
+ * slice is short, because one of them may come first once it is answered. The task may be preempted from here on. User
+ * space is told about it, since it would otherwise never hear of a task that is kept again and again.
  */
 static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
 			 struct control_word word)
@@ -342,13 +352,14 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		wake_engine_for_backlog(page, now, false);
 		return;
 	}
-	/* Nothing left here: whatever user space still holds is wanted now, and what it has answered meanwhile. */
+	/* Nothing is left here: the answers for tasks in flight are wanted now, and those that have come meanwhile. */
 	wake_engine_for_backlog(page, now, true);
 	if (signed_delta(READ_ONCE(page->nr_submitted), READ_ONCE(nr_drained)) > 0 && !is_degraded())
 		scx_bpf_kick_cpu(cpu, 0);
 	/*
-	 * A CPU that was idle and stays so is not said to be: while the kernel schedules by itself, as for a sleep, we miss it.
-	 * For one that a higher class has, newer kernels ask as well.
+	 * The kernel calls ops.update_idle only when a CPU becomes idle or busy. While it schedules by itself, as
+	 * during suspend, it does not, so a CPU that idles is noted here again. Newer kernels dispatch for a CPU that a
+	 * higher class has, too: that one does not idle.
 	 */
 	if (!prev && !bpf_get_current_task_btf()->pid)
 		note_idle(cpuc, cpuc->online);

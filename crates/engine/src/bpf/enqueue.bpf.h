@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * enqueue.bpf.h: a task must wait for a CPU (ops.enqueue), or need not any more (ops.dequeue).
+ *
+ * The kernel calls both with the run queue of the task's CPU locked, so no other callback for this task runs meanwhile.
+ * CPUs that dispatch do: from the moment a task is in a DSQ or in flight, another CPU may run it.
  */
 #ifndef SCHERZO_ENQUEUE_BPF_H
 #define SCHERZO_ENQUEUE_BPF_H
@@ -13,7 +16,10 @@
 #include "queue.bpf.h"
 #include "watchdog.bpf.h"
 
-/* The task was moved while it waited: the time of a higher class on its old CPU says nothing about the new one. */
+/*
+ * The task was moved while it waited. The watchdog leaves the time out of account for which a higher class had the
+ * task's CPU: that is the new CPU's from here on.
+ */
 static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *tctx)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -25,7 +31,10 @@ static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *
 	tctx->wait_higher_class_ns = cpu_higher_class_ns(cpuc, scx_bpf_now());
 }
 
-/* A task that may run on its own CPU only never saw select_cpu: the same choices, for that CPU. */
+/*
+ * The kernel does not call ops.select_cpu for a task that may run on one CPU only: the same choices are made here, for
+ * that CPU.
+ */
 static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_control *page, struct control_word word,
 			       u32 klass, u64 enq_flags)
 {
@@ -46,8 +55,8 @@ static bool run_pinned_at_once(struct task_struct *p, const struct scherzo_contr
 }
 
 /*
- * The task was interrupted for the engine or for a quicker one, or to move up, with part of its slice left: that is no reason
- * to ask the engine about it, or each of its runs would cause the next.
+ * The task was interrupted for the engine or for a shorter task, or to move up, with part of its slice left. The engine
+ * is not asked about it: each of the engine's runs interrupts a task, and would cause the next run.
  */
 static __always_inline bool gave_way(struct task_struct *p, const struct task_ctx *tctx, u64 enq_flags)
 {
@@ -77,7 +86,10 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 		preempt_by_share(p, scx_bpf_task_cpu(p));
 		return;
 	}
-	/* One that was woken has been through select_cpu; the others have credit left, and have lost their CPU or are new. */
+	/*
+	 * One that was woken has been through select_cpu; the others have credit left, and have lost their CPU or are
+	 * new.
+	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP && !(enq_flags & SCX_ENQ_REENQ)) || is_pinned(p) || !word.preemption ||
 	    klass != SCHERZO_CLASS_INTERACTIVE || is_fair_owed(cpu_llc(scx_bpf_task_cpu(p))))
 		return;
@@ -86,7 +98,9 @@ static __always_inline void wait_by_policy(struct task_struct *p, struct task_ct
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Queues the task without asking user space, and wakes a CPU. False if it has no classification that could be acted on. */
+/*
+ * Queues the task without asking user space, and wakes a CPU. False if it has no classification that could be acted on.
+ */
 static __always_inline bool queue_alone(struct task_struct *p, struct control_word word, u32 reason, u64 enq_flags)
 {
 	u32 klass = queue_task(p, reason, word_bits(word), enq_flags, NULL);
@@ -157,7 +171,10 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (may_not_migrate(p)) {
-		/* For a moment only its own CPU can run it: what the kernel itself does with such tasks, unless asked not to. */
+		/*
+		 * Its migration is disabled, so only its CPU can run it: without SCX_OPS_ENQ_MIGRATION_DISABLED the
+		 * kernel does the same.
+		 */
 		run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
 		return;
 	}
@@ -170,7 +187,10 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (is_kthread(p) && is_pinned(p)) {
-		/* Back in the local DSQ it would be re-enqueued with each switch between real-time tasks. */
+		/*
+		 * A higher class has its CPU. In the local DSQ again, it would be re-enqueued at each switch between
+		 * real-time tasks.
+		 */
 		if (!tctx || !(enq_flags & SCX_ENQ_REENQ)) {
 			run_at_once(p, page, enq_flags, SCHERZO_CNT_KERNEL);
 			return;
@@ -182,7 +202,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (READ_ONCE(limits_in_use) && park(p, enq_flags))
 		return;
 	enqueue_contended(p, tctx, page, word, enq_flags);
-	/* Afterwards: it may have been about to stop because there was nothing yet. */
+	/* After the task was queued: the watchdog timer may be about to stop because it has found nothing. */
 	arm_watchdog();
 }
 

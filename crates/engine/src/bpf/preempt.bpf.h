@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * preempt.bpf.h: a task takes a CPU from one that is running there.
+ *
+ * A CPU publishes in cpu_ctx.victim_deadline that its task may be preempted, and how late that task is due. The wake-up
+ * that swaps the word for zero has that CPU next, so it is taken once, without a lock. The swap says nothing about
+ * the task that runs there by the time the CPU reschedules: if another has been picked meanwhile, that one gives way,
+ * and is queued again with the rest of its slice.
  */
 #ifndef SCHERZO_PREEMPT_BPF_H
 #define SCHERZO_PREEMPT_BPF_H
@@ -8,7 +13,7 @@
 #include "control.bpf.h"
 #include "idle.bpf.h"
 
-/* Candidates looked at before the latest deadline among them is taken. */
+/* CPUs looked at in each word of the bitmap: the one with the latest deadline among them is taken. */
 #define NR_VICTIM_SAMPLES 8
 
 static __always_inline bool try_preempt(struct cpu_ctx *cpuc)
@@ -19,9 +24,10 @@ static __always_inline bool try_preempt(struct cpu_ctx *cpuc)
 }
 
 /*
- * Where all run interactive work, wake-ups would look at the same CPUs in vain again and again: one look does until batch
- * work starts there anew. Both sides write before they read, so that a task that starts meanwhile is not missed. That the
- * atomic's value is used makes it order on every architecture.
+ * The CPU runs nothing that may be preempted: its bit is cleared, so that the next wake-ups do not look at it in vain.
+ * The CPU that publishes a task writes the deadline before it looks at the bit, and this one clears the bit before it
+ * looks at the deadline, so one of them sets the bit again. The value of the atomic is used, because one whose value is
+ * not used orders nothing on some architectures.
  */
 static __always_inline void clear_preemptible(struct cpu_ctx *cpuc, u64 *preemptible, u64 bit)
 {
@@ -29,7 +35,7 @@ static __always_inline void clear_preemptible(struct cpu_ctx *cpuc, u64 *preempt
 		__sync_fetch_and_or(preemptible, bit);
 }
 
-/* Better to take than the best so far: a fast core instead of a slow one, or else a later deadline. */
+/* This CPU is a better one to take than the best so far: a fast core instead of a slow one, else a later deadline. */
 static __always_inline bool is_better_victim(const struct cpu_ctx *cpuc, u64 victim_deadline, s32 best, u64 latest)
 {
 	const struct cpu_ctx *best_cpuc = cores_differ ? cpu_ctx(best) : NULL;
@@ -102,8 +108,9 @@ VERIFIED_ONCE s32 preempt_in_llc(struct task_struct *p __arg_trusted, u32 llc)
 }
 
 /*
- * Preempts a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's latest
- * deadline. A task that was on a slow core looks where there are fast ones first. Returns -1 if nothing may be taken.
+ * Preempts a CPU that runs batch work: the one where the task was, since its cache is warm there, else the sample's
+ * latest deadline. A task that was on a slow core looks where there are fast ones first. Returns -1 if nothing may be
+ * taken.
  */
 VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
@@ -122,9 +129,9 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 }
 
 /*
- * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the task
- * is let through, and the other goes on after it. The task that has run least goes first, as in the foreground-background
- * discipline (L. Kleinrock, Queueing Systems II, 1976).
+ * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the
+ * task is let through, and the other goes on after it. The task that has run least goes first, as in the
+ * foreground-background discipline (L. Kleinrock, Queueing Systems II, 1976).
  */
 static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu)
 {
@@ -154,7 +161,7 @@ static __always_inline void note_brief(struct cpu_ctx *cpuc, const struct task_c
 		WRITE_ONCE(cpuc->brief_until_ns, from_ns + tctx->last_burst_ns);
 }
 
-/* The guess was wrong, and a task waits for the one that runs here now: true once it has had that time several times over. */
+/* The task that was expected to sleep soon has run for ten times as long as that, while another waits for it here. */
 static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {
 	u64 until_ns = READ_ONCE(cpuc->brief_until_ns);
@@ -191,7 +198,10 @@ static __always_inline void withdraw_cpu(struct cpu_ctx *cpuc, s32 cpu)
 		__sync_fetch_and_and(&llcx->preemptible[word], ~(1ULL << (cpu & 63)));
 }
 
-/* The deadline that user space last gave the task, or now if it never did. */
+/*
+ * What is published of a task that runs, so that the one with the latest is preempted: its virtual runtime where the
+ * kernel has the seat, else the deadline that user space gave the task last, or now if it never did.
+ */
 static __always_inline u64 published_deadline_ns(const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_slot *slot;

@@ -39,8 +39,8 @@ struct queue_request {
 #define CLASSIFICATION_LASTS_NS (250 * NSEC_PER_MSEC)
 
 /*
- * The deadline of an interactive task that was woken now, as user space classified it a moment ago: the same distance from its
- * arrival to its deadline. False if there is no such classification.
+ * The deadline of an interactive task that was woken now, as user space classified it a moment ago: the same distance
+ * from its arrival to its deadline. False if there is no such classification.
  */
 VERIFIED_ONCE int classified_deadline(const struct scherzo_slot *slot, u64 now, u64 *deadline_ns)
 {
@@ -92,7 +92,10 @@ static __always_inline bool request_for(struct task_struct *p, const struct task
 	return true;
 }
 
-/* The only CPU that may have the task, or -1: it is pinned, user space chose it, or low-power has none awake for the task. */
+/*
+ * The only CPU that may have the task, or -1: it is pinned, user space chose it, or low-power has none awake for the
+ * task.
+ */
 static __always_inline s32 only_cpu(struct task_struct *p, const struct queue_request *request, struct control_word word)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -143,12 +146,13 @@ static __always_inline enum scherzo_counter queue_counter(u32 reason)
 }
 
 /*
- * Queues a task: in the DSQ of the only CPU that may have it, else in its LLC's of its order and class. `dispatched` is what user
- * space asks for, checked; NULL for other reasons.
+ * Queues a task: in the DSQ of the only CPU that may have it, else in its LLC's of its order and class. `dispatched` is
+ * what user space asks for, checked; NULL for other reasons.
  *
- * Returns the class as which the task waits for any CPU of its LLC, SCHERZO_CLASS_KERNEL if no CPU need be woken for it, and
- * SCHERZO_CLASS_UNKNOWN if it was not queued: it has no classification that could be acted on. The caller wakes a CPU
- * (kick_queued()), as the kernel allows eight frames of calls, and both together would take more; and it arms the watchdog timer.
+ * Returns the class as which the task waits for any CPU of its LLC, SCHERZO_CLASS_KERNEL if no CPU need be woken for
+ * it, and SCHERZO_CLASS_UNKNOWN if it was not queued: it has no classification that could be acted on. The caller wakes
+ * a CPU (kick_queued()), as the kernel allows eight frames of calls, and both together would take more; and it arms the
+ * watchdog timer.
  */
 VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u64 bits, u64 enq_flags,
 			     const struct queue_request *dispatched)
@@ -185,7 +189,10 @@ VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u6
 	return request.klass;
 }
 
-/* Wakes a CPU for a task that was queued as this class: one that idles, else one that is taken from batch work if it may be. */
+/*
+ * Wakes a CPU for a task that was queued as this class: one that idles, else one that is taken from batch work if it
+ * may be.
+ */
 static __always_inline void kick_queued(struct task_struct *p, struct control_word word, u32 klass, bool preempt)
 {
 	s32 cpu;
@@ -200,8 +207,9 @@ static __always_inline void kick_queued(struct task_struct *p, struct control_wo
 }
 
 /*
- * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else there,
- * and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to it.
+ * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else
+ * there, and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to
+ * it.
  */
 static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,
 						     const struct scherzo_control *page, u64 enq_flags)
@@ -214,8 +222,8 @@ static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, stru
 }
 
 /*
- * A task that is to move up (begins_to_move_up()) goes to the fast core that idles, with its place and the rest of its slice.
- * False if that has been taken meanwhile.
+ * A task that is to move up (begins_to_move_up()) goes to the fast core that idles, with its place and the rest of its
+ * slice. False if that has been taken meanwhile.
  */
 VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags)
 {

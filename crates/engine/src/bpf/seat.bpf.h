@@ -2,15 +2,19 @@
 /*
  * seat.bpf.h: the kernel seat: BPF itself follows the policy (policy.h), where a task is enqueued.
  *
- * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that may
- * run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
+ * A task that must wait has its account brought up to date (take_account()), and a turn by that (policy_turn_of()): its
+ * place in the queue and its slice.
+ *
+ * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that
+ * may run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
  *
  * In fifo no task goes first: all are queued by virtual runtime, where a task that slept starts at the clock at most.
- * Among tasks of equal weight that is the order of arrival, and the others get their shares: start-time fair queueing (P.
- * Goyal, H. Vin, H. Cheng, SIGCOMM 1996). A prompt task may still preempt one that is not, unless preemption is off.
+ * Among tasks of equal weight that is the order of arrival, and the others get their shares: start-time fair queueing
+ * (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996). A prompt task may still preempt one that is not, unless preemption is
+ * off.
  *
- * In low-power the CPUs that are to sleep take no task that is not prompt, unless it may run on no other CPU or has waited
- * in vain.
+ * In low-power the CPUs that are to sleep take no task that is not prompt, unless it may run on no other CPU or has
+ * waited in vain.
  */
 #ifndef SCHERZO_SEAT_BPF_H
 #define SCHERZO_SEAT_BPF_H
@@ -36,8 +40,9 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 }
 
 /*
- * Whether the task must wait in the DSQ although it could take a CPU: another one is due before it, or the prompt of its LLC
- * owe the others. One that runs briefly is hardly the reason for that, and is let through until they owe twice as much.
+ * The task must wait in the DSQ although there is a CPU that it could take: another prompt task is due before it, or
+ * the prompt of its LLC have had more than leaves the others half of their share. A task that runs briefly is hardly
+ * the reason for that, and may go on to preempt until they have had twice as much.
  */
 static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
 {
@@ -55,8 +60,9 @@ static __always_inline bool is_ahead(const struct cpu_ctx *cpuc, u64 vruntime)
 }
 
 /*
- * A task without credit that wakes, and is queued: it takes its CPU, or the one where the task started that is furthest ahead, if
- * that is clearly ahead of it. A heavy task that naps would otherwise wait for a slice of a light one after each nap.
+ * A task without credit that wakes, and is queued: it takes its CPU, or the one where the task started that is furthest
+ * ahead, if that is clearly ahead of it. A heavy task that naps would otherwise wait for a slice of a light one after
+ * each nap.
  */
 VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 {
@@ -114,8 +120,8 @@ static __always_inline u32 queue_llc(struct task_struct *p, const struct task_ct
 }
 
 /*
- * Brings the account of a task up to date that waits from now on, and says what its turn depends on. User space has the tasks in
- * flight: they wait like those in the DSQ.
+ * Brings the account of a task up to date that waits from now on, and says what its turn depends on. User space has the
+ * tasks in flight: they wait like those in the DSQ.
  */
 VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, struct policy_account *account)
 {
@@ -222,8 +228,9 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 }
 
 /*
- * The kernel asks for the next task before it puts the one that has used up its slice, so that one is in no DSQ yet: without a
- * look at it here it would never be picked while others wait, and weights would lose their meaning among few tasks.
+ * The kernel asks for the next task before it puts the one that has used up its slice, so that one is in no DSQ yet:
+ * without a look at it here it would never be picked while others wait, and weights would lose their meaning among few
+ * tasks.
  */
 VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 {
@@ -253,8 +260,8 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 /* A look at the other LLCs for every so many picks. */
 #define PICKS_PER_BALANCE 8
 /*
- * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it weighs, of
- * those that wait there and those that its CPUs run.
+ * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it
+ * weighs, of those that wait there and those that its CPUs run.
  */
 static __always_inline s64 balance_min_weight(const struct llc_ctx *llcx, u64 nr_cpus)
 {
@@ -296,8 +303,8 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 }
 
 /*
- * The first of those that are not prompt has been the first for longer than it should: no CPU that stays awake takes it. As the
- * watchdog timer has seen it.
+ * The first of those that are not prompt has been the first for longer than it should: no CPU that stays awake takes
+ * it. As the watchdog timer has seen it.
  */
 VERIFIED_ONCE int fair_is_late(u32 llc, u64 now)
 {
@@ -315,12 +322,15 @@ static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 	       (fair_is_late(llc, scx_bpf_now()) && take_from(DSQ_FAIR, llc));
 }
 
-/* How long a prompt task waits at most while the prompt owe the others, and how often a CPU lets one go first for that reason. */
+/*
+ * How long a prompt task waits at most while the others are owed CPU time, and how often a CPU lets one go first for
+ * that reason.
+ */
 #define PROMPT_TURN_NS (500 * NSEC_PER_MSEC)
 
 /*
- * A prompt task has waited in vain for long. What the prompt owe is worked off as fast as they weigh, which takes minutes beside
- * thousands of others.
+ * A prompt task has waited for PROMPT_TURN_NS because the others are owed. What they are owed is worked off in
+ * proportion to the weights, which takes minutes beside thousands of tasks.
  */
 static __always_inline bool is_turn_of_prompt(struct cpu_ctx *cpuc, s32 cpu, u64 now)
 {
@@ -333,7 +343,7 @@ static __always_inline bool is_turn_of_prompt(struct cpu_ctx *cpuc, s32 cpu, u64
 	return true;
 }
 
-/* From the kernel seat's DSQs: the prompt first, unless they owe the others. */
+/* From the DSQs of the policy: the prompt first, unless the others are owed. */
 VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
