@@ -68,6 +68,11 @@ impl CpuMask {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.first(), |cpu| self.next_from(cpu + 1))
+    }
+
     /// The lowest CPU.
     pub fn first(&self) -> Option<usize> {
         self.next_from(0)

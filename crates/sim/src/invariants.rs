@@ -1,4 +1,10 @@
 //! What must hold after every event.
+//!
+//! After each event those CPUs and tasks are looked at that it changed. What is wrong only once it has lasted is noted when it
+//! begins, and looked at again when its time is over. A few other tasks are looked at after each event, in turns: what the
+//! scheduler knows of a task may change without the kernel being told.
+
+use std::collections::VecDeque;
 
 use crate::machine::{Machine, is_park};
 use crate::task::{State, TaskClass, TaskId, TaskPlace};
@@ -7,8 +13,8 @@ use crate::task::{State, TaskClass, TaskId, TaskPlace};
 const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
 /// Nobody is held up by a limit for longer; with the time until that is noticed.
 const PARKED_BOUND_NS: u64 = 10_005_000_000;
-/// All tasks are looked at this many events apart for each task that there is.
-const TASKS_PER_EVENT: usize = 16;
+/// So many tasks are looked at after each event, in turns.
+const TASKS_PER_EVENT: usize = 4;
 
 /// What did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +46,13 @@ pub enum Rule {
     Ended,
 }
 
+/// A CPU that idles since then, or a task that waits in a queue since then.
+#[derive(Clone, Copy, Debug)]
+enum Watched {
+    Cpu(usize, u64),
+    Task(TaskId, u64),
+}
+
 /// Looks after the rules.
 #[derive(Debug, Default)]
 pub struct Invariants {
@@ -47,21 +60,78 @@ pub struct Invariants {
     pub may_idle_beside_work: bool,
     /// The first time that each rule was broken.
     pub violations: Vec<Violation>,
-    nr_events: usize,
+    /// CPUs that got another task since the last look.
+    changed_cpus: Vec<usize>,
+    /// Tasks that were queued, picked or woken since then.
+    changed_tasks: Vec<TaskId>,
+    /// Tasks that wait in queues other than those of CPUs and limits, in no order.
+    waiting: Vec<TaskId>,
+    /// To be looked at, and when, earliest first.
+    watched: VecDeque<(u64, Watched)>,
+    /// The task that is looked at next in turns.
+    next_task: TaskId,
+}
+
+impl Machine {
+    /// The CPU has got another task, or none.
+    pub(crate) fn note_cpu(&mut self, cpu: usize) {
+        self.invariants.changed_cpus.push(cpu);
+        if self.cpus[cpu].curr.is_none() {
+            self.watch(Watched::Cpu(cpu, self.cpus[cpu].idle_since));
+        }
+    }
+
+    /// The task is somewhere else, or in another state.
+    pub(crate) fn note_task(&mut self, id: TaskId) {
+        self.invariants.changed_tasks.push(id);
+    }
+
+    /// The task waits in a queue from now on.
+    pub(crate) fn note_waiting(&mut self, id: TaskId, dsq_id: u64) {
+        if !is_park(dsq_id) {
+            self.tasks[id].waiting_index = Some(self.invariants.waiting.len());
+            self.invariants.waiting.push(id);
+            self.watch(Watched::Task(id, self.now));
+        }
+    }
+
+    /// It does no longer.
+    pub(crate) fn note_not_waiting(&mut self, id: TaskId) {
+        if let Some(index) = self.tasks[id].waiting_index.take() {
+            let waiting = &mut self.invariants.waiting;
+            waiting.swap_remove(index);
+            if let Some(&moved) = waiting.get(index) {
+                self.tasks[moved].waiting_index = Some(index);
+            }
+        }
+    }
+
+    fn watch(&mut self, watched: Watched) {
+        if !self.invariants.may_idle_beside_work {
+            let due = self.now + self.costs.kick_bound_ns();
+            self.invariants.watched.push_back((due, watched));
+        }
+    }
 }
 
 /// Looks at everything that the last event may have changed.
 pub fn check(machine: &mut Machine) {
-    check_cpus(machine);
-    if !machine.invariants.may_idle_beside_work {
-        check_idle(machine);
+    for cpu in std::mem::take(&mut machine.invariants.changed_cpus) {
+        check_cpu(machine, cpu);
     }
-    machine.invariants.nr_events += 1;
-    let nr_tasks = machine.tasks.len();
-    if machine.invariants.nr_events.is_multiple_of(1 + nr_tasks / TASKS_PER_EVENT) {
-        for id in 0..nr_tasks {
-            check_task(machine, id);
-        }
+    for id in std::mem::take(&mut machine.invariants.changed_tasks) {
+        check_task(machine, id);
+    }
+    for _ in 0..TASKS_PER_EVENT.min(machine.tasks.len()) {
+        let id = machine.invariants.next_task;
+        machine.invariants.next_task = (id + 1) % machine.tasks.len();
+        check_task(machine, id);
+    }
+    while let Some((due, watched)) = machine.invariants.watched.front().copied()
+        && due <= machine.now
+    {
+        machine.invariants.watched.pop_front();
+        check_watched(machine, watched);
     }
     if let Some(text) = machine.error().map(str::to_owned) {
         report(machine, Rule::Ended, text);
@@ -76,22 +146,24 @@ fn report(machine: &mut Machine, rule: Rule, what: String) {
     }
 }
 
-fn check_cpus(machine: &mut Machine) {
-    for cpu in 0..machine.cpus.len() {
-        let Some(id) = machine.cpus[cpu].curr else { continue };
-        let task = &machine.tasks[id];
-        if task.cpu != cpu || !task.on_cpu || task.place != TaskPlace::None {
-            let what = format!("{} on CPU {cpu} is on CPU {} and in {:?} too", machine.name(id), task.cpu, task.place);
-            report(machine, Rule::RunsTwice, what);
-        } else if !task.may_run_on(cpu) {
-            let what = format!("{} runs on CPU {cpu}", machine.name(id));
-            report(machine, Rule::ForbiddenCpu, what);
-        }
+fn check_cpu(machine: &mut Machine, cpu: usize) {
+    let Some(id) = machine.cpus[cpu].curr else { return };
+    let task = &machine.tasks[id];
+    if task.cpu != cpu || !task.on_cpu || task.place != TaskPlace::None {
+        let what = format!("{} on CPU {cpu} is on CPU {} and in {:?} too", machine.name(id), task.cpu, task.place);
+        report(machine, Rule::RunsTwice, what);
+    } else if !task.may_run_on(cpu) {
+        let what = format!("{} runs on CPU {cpu}", machine.name(id));
+        report(machine, Rule::ForbiddenCpu, what);
     }
 }
 
 fn check_task(machine: &mut Machine, id: TaskId) {
     let task = &machine.tasks[id];
+    if task.on_cpu {
+        check_cpu(machine, task.cpu);
+        return;
+    }
     if let TaskPlace::Queue(dsq_id, _) = task.place
         && task.queued_at + PARKED_BOUND_NS < machine.now
         && is_park(dsq_id)
@@ -100,11 +172,7 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         report(machine, Rule::OverdueParked, what);
         return;
     }
-    if task.state != State::Runnable
-        || task.class == TaskClass::RealTime
-        || task.on_cpu
-        || task.place != TaskPlace::None
-    {
+    if task.state != State::Runnable || task.class == TaskClass::RealTime || task.place != TaskPlace::None {
         return;
     }
     let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);
@@ -117,27 +185,29 @@ fn check_task(machine: &mut Machine, id: TaskId) {
     }
 }
 
-fn check_idle(machine: &mut Machine) {
-    let bound = machine.costs.kick_bound_ns();
-    let Some(since) = machine.now.checked_sub(bound) else { return };
-    let idle: Vec<usize> = (0..machine.cpus.len())
-        .filter(|cpu| {
-            let state = &machine.cpus[*cpu];
-            state.curr.is_none() && state.idle_since <= since && state.resched_at.is_none()
-        })
-        .collect();
-    if idle.is_empty() {
-        return;
-    }
-    // A task that is parked because of a limit does not wait for a CPU.
-    let queues = machine.queues.iter().filter(|(dsq_id, _)| !is_park(**dsq_id)).map(|(_, queue)| queue);
-    let waiting = queues.flat_map(|queue| queue.tasks.values().copied());
-    let found = waiting.filter(|id| machine.tasks[*id].queued_at <= since).find_map(|id| {
-        let cpu = idle.iter().find(|cpu| machine.tasks[id].may_run_on(**cpu))?;
-        Some((id, *cpu))
-    });
-    if let Some((id, cpu)) = found {
-        let what = format!("CPU {cpu} idles while {} waits in {:x?}", machine.name(id), machine.tasks[id].place);
-        report(machine, Rule::IdleBesideWaiting, what);
+/// A CPU that idles, or a task that waits, for as long as a kick may take.
+fn check_watched(machine: &mut Machine, watched: Watched) {
+    let found = match watched {
+        Watched::Cpu(cpu, since) if machine.without_task.has(cpu) && machine.cpus[cpu].idle_since == since => {
+            let may_run = |id: &&TaskId| machine.tasks[**id].may_run_on(cpu) && machine.tasks[**id].queued_at <= since;
+            machine.invariants.waiting.iter().find(may_run).map(|id| (*id, cpu))
+        }
+        Watched::Task(id, since)
+            if machine.tasks[id].waiting_index.is_some() && machine.tasks[id].queued_at == since =>
+        {
+            let usable = machine.usable(id).and(&machine.without_task);
+            let idle = usable.iter().filter(|cpu| machine.cpus[*cpu].idle_since <= since);
+            idle.min_by_key(|cpu| machine.cpus[*cpu].resched_at.is_some()).map(|cpu| (id, cpu))
+        }
+        _ => None,
+    };
+    match found {
+        // It is about to look.
+        Some((_, cpu)) if machine.cpus[cpu].resched_at.is_some() => machine.watch(watched),
+        Some((id, cpu)) => {
+            let what = format!("CPU {cpu} idles while {} waits in {:x?}", machine.name(id), machine.tasks[id].place);
+            report(machine, Rule::IdleBesideWaiting, what);
+        }
+        None => {}
     }
 }

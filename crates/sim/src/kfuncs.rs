@@ -156,8 +156,13 @@ extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, flags: u64) -> i32 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn scx_bpf_pick_idle_cpu_node(allowed: *const CpuMask, _node: i32, flags: u64) -> i32 {
-    scx_bpf_pick_idle_cpu(allowed, flags)
+extern "C" fn scx_bpf_pick_idle_cpu_node(allowed: *const CpuMask, node: i32, flags: u64) -> i32 {
+    with_machine(|machine| {
+        let allowed = mask_of(allowed);
+        let near = allowed.and(machine.topology.node_mask(node as usize));
+        let found = machine.idle.pick(&machine.topology, &near, flags);
+        to_cpu(found.or_else(|| machine.idle.pick(&machine.topology, allowed, flags)))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -171,8 +176,8 @@ extern "C" fn scx_bpf_get_idle_smtmask() -> *const CpuMask {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn scx_bpf_cpu_node(_cpu: i32) -> i32 {
-    0
+extern "C" fn scx_bpf_cpu_node(cpu: i32) -> i32 {
+    with_machine(|machine| machine.topology.node_of(cpu as usize) as i32)
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use scherzo_wire::layout::Counter;
 
 use crate::invariants::Violation;
 use crate::machine::Machine;
+use crate::profile::Distance;
 use crate::scenario::{Cgroup, Scenario, ScenarioGroup, WorkKind};
 use crate::solver::{Demand, Node, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
@@ -54,8 +55,10 @@ pub struct SimulationReport {
     pub nr_events: u64,
     /// Switches between tasks.
     pub nr_switches: u64,
-    /// Times that a task ran elsewhere than before.
-    pub nr_moves: u64,
+    /// Times that a task ran elsewhere than before: on the same core, cache, node, machine.
+    pub nr_moves: [u64; 4],
+    /// Times that a CPU fell idle, each of which costs energy.
+    pub nr_idle_entries: u64,
     /// Most re-enqueues of a task that did not run.
     pub most_reenqueued: u32,
     /// What ran where.
@@ -94,6 +97,7 @@ impl SimulationReport {
             nr_events: stats.nr_events,
             nr_switches: stats.nr_switches,
             nr_moves: stats.nr_moves,
+            nr_idle_entries: stats.nr_idle_entries,
             most_reenqueued: stats.most_reenqueued,
             trace: machine.trace.take(),
         }
@@ -204,7 +208,9 @@ impl fmt::Display for SimulationReport {
             }
         }
         writeln!(f, "engine {} %, idle {} %", percent(self.engine_share), percent(self.idle_share))?;
-        writeln!(f, "{} events, {} switches, {} moves", self.nr_events, self.nr_switches, self.nr_moves)?;
+        let moves = Distance::ALL.map(|distance| format!("{} {}", distance.name(), self.nr_moves[distance as usize]));
+        writeln!(f, "{} events, {} switches, {} idle entries", self.nr_events, self.nr_switches, self.nr_idle_entries)?;
+        writeln!(f, "moves within {}", moves.join(", "))?;
         let counters: Vec<String> = self.counters.iter().map(|(name, number)| format!("{name} {number}")).collect();
         writeln!(f, "{}", counters.join(", "))?;
         for violation in &self.violations {

@@ -78,7 +78,8 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, options: &SimulationOptions) -> Self {
         let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
         let engine_pid = crate::machine::FIRST_PID as u32;
-        let mut machine = Machine::new(scenario.profile(), scenario.topology(), Costs::default(), engine_pid);
+        let mut machine =
+            Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
         let mut engine = EngineTask::new(&mut machine, &settings);
@@ -159,6 +160,10 @@ impl<'a> Simulation<'a> {
     fn go_until(&mut self, end: u64) {
         while self.machine.error().is_none() && self.machine.next_at().is_some_and(|at| at <= end) {
             if let Some(event) = self.machine.next_event() {
+                if self.machine.is_stale(event) {
+                    continue;
+                }
+                self.machine.stats.nr_events += 1;
                 self.handle(event);
                 invariants::check(&mut self.machine);
             }
@@ -170,15 +175,14 @@ impl<'a> Simulation<'a> {
 
     fn handle(&mut self, event: MachineEvent) {
         match event {
-            MachineEvent::Schedule(cpu) if self.machine.is_due(cpu) => self.machine.schedule(cpu),
-            MachineEvent::Schedule(_) => {}
+            MachineEvent::Schedule(cpu) => self.machine.schedule(cpu),
             MachineEvent::Tick(cpu) => self.machine.tick(cpu),
-            MachineEvent::Done(cpu, run) => self.finish_work(cpu, run),
+            MachineEvent::Done(cpu, _) => self.finish_work(cpu),
             MachineEvent::Wake(id) => self.timer_wakes(id),
             MachineEvent::Start(id) => self.machine.start(self.machine.tasks[id].cpu, id),
             MachineEvent::Interrupt(cpu) => self.machine.interrupt(cpu),
             MachineEvent::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
-            MachineEvent::Timer(index, start) => self.machine.fire_timer(index, start),
+            MachineEvent::Timer(index, _) => self.machine.fire_timer(index),
         }
     }
 
@@ -193,8 +197,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn finish_work(&mut self, cpu: usize, run: u64) {
-        let Some(id) = self.machine.cpus[cpu].curr.filter(|_| self.machine.cpus[cpu].run == run) else { return };
+    fn finish_work(&mut self, cpu: usize) {
+        let Some(id) = self.machine.cpus[cpu].curr else { return };
         self.machine.charge(cpu);
         while self.machine.tasks[id].remaining_ns == 0 {
             if !self.act(cpu, id) {

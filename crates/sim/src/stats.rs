@@ -23,8 +23,10 @@ pub struct MachineStats {
     pub nr_events: u64,
     /// Switches between tasks.
     pub nr_switches: u64,
-    /// Times that a task ran elsewhere than before.
-    pub nr_moves: u64,
+    /// Times that a task ran elsewhere than before, by [`Distance`](crate::profile::Distance).
+    pub nr_moves: [u64; 4],
+    /// Times that a CPU fell idle.
+    pub nr_idle_entries: u64,
     /// Time without a task, of all CPUs.
     pub idle_ns: u64,
     /// Insertions that came too late.

@@ -99,6 +99,8 @@ pub struct Task {
     pub place: TaskPlace,
     /// In it since.
     pub queued_at: u64,
+    /// See `Invariants::waiting`.
+    pub waiting_index: Option<usize>,
     /// See there.
     pub direct: Option<DirectDispatch>,
     /// Re-enqueues since it last ran.
@@ -202,6 +204,7 @@ impl Task {
             queue_seq: 0,
             place: TaskPlace::None,
             queued_at: 0,
+            waiting_index: None,
             direct: None,
             nr_reenqueued: 0,
             remaining_ns: 0,

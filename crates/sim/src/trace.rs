@@ -15,12 +15,15 @@ impl Trace {
         self.text = Some("[\n".to_owned());
     }
 
+    /// Whether somebody wants it.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.text.is_some()
+    }
+
     /// A task got a CPU.
     pub(crate) fn start(&mut self, cpu: usize, now: u64, name: String) {
-        if self.text.is_some() {
-            self.running.resize(self.running.len().max(cpu + 1), None);
-            self.running[cpu] = Some((now, name));
-        }
+        self.running.resize(self.running.len().max(cpu + 1), None);
+        self.running[cpu] = Some((now, name));
     }
 
     /// It lost it.

@@ -12,9 +12,10 @@ const NR_MACHINES: u64 = 400;
 fn random_scenario(rng: &mut Rng) -> String {
     let cpus = rng.usize(1..9);
     let kernel = rng.choice(["6.18", "7.3"]).unwrap_or("6.18");
-    let (llcs, threads, hz) = (rng.usize(1..=cpus.min(3)), rng.usize(1..3), rng.u64(100..1001));
+    let (llcs, threads, hz) = (rng.usize(1..=cpus.min(4)), rng.usize(1..3), rng.u64(100..1001));
+    let nodes = rng.usize(1..=llcs);
     let mut text = format!(
-        "about = \"\"\nduration_ms = 300\n[machine]\ncpus = {cpus}\nkernel = \"{kernel}\"\nllcs = {llcs}\n\
+        "about = \"\"\nduration_ms = 300\n[machine]\ncpus = {cpus}\nkernel = \"{kernel}\"\nllcs = {llcs}\nnodes = {nodes}\n\
          threads_per_core = {threads}\nhz = {hz}\n"
     );
     let nr_cgroups = if rng.u8(0..3) == 0 { rng.usize(1..4) } else { 0 };

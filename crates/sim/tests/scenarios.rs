@@ -45,8 +45,37 @@ fn hogs_spread_over_two_caches() {
     let report = outcome("two-caches");
     all_rules_hold(&report);
     assert!(is_fair(&report, "many", 10), "{report}");
-    let spread = |group: &scherzo_sim::GroupReport| group.task_share.1 - group.task_share.0;
-    assert!(report.groups.iter().all(|group| spread(group) < 50), "{report}");
+    assert!(report.groups.iter().all(|group| spread(&report, &group.name) < 50), "{report}");
+}
+
+/// What runs on a slow core takes longer, and nothing does while a fast one idles.
+#[test]
+fn fast_cores_are_used_first() {
+    let report = outcome("hybrid");
+    all_rules_hold(&report);
+    let median_us = |group: &str| report.group(group).expect("a group").response_ns[0] / 1000;
+    assert!((3000..3100).contains(&median_us("anywhere")), "{report}");
+    assert!((5000..5100).contains(&median_us("slow")), "{report}");
+}
+
+#[test]
+fn hogs_spread_over_two_sockets() {
+    let report = outcome("two-sockets");
+    all_rules_hold(&report);
+    assert!(spread(&report, "hogs") < 100, "{report}");
+    // Moves cost more the farther they are.
+    let [.., cache, node, machine] = report.nr_moves;
+    assert!(cache > 10 * (node + machine), "{report}");
+    // Between caches the others' weight is compared, not what the prompt take.
+    let report = outcome("two-sockets-prompt");
+    all_rules_hold(&report);
+    known_fault("hogs in a cache with prompt tasks", spread(&report, "hogs") < 100, &report);
+}
+
+/// Between the task of a group that got most and the one that got least, in thousandths of a CPU.
+fn spread(report: &SimulationReport, group: &str) -> u64 {
+    let (least, most) = report.group(group).expect("a group").task_share;
+    most - least
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl Machine {
             let task = &mut self.tasks[id];
             task.in_bpf = true;
             task.queue_seq += 1;
+            self.note_task(id);
             let outer = self.enqueuing.replace(id);
             self.op_enqueue(on_cpu, id, flags);
             self.enqueuing = outer;
@@ -99,6 +100,7 @@ impl Machine {
                 self.insert_into_queue(id, dsq_id, by_vtime, flags & (ENQ_HEAD | ENQ_PREEMPT) != 0);
             }
             DsqTarget::Local(cpu) => {
+                self.note_task(id);
                 self.tasks[id].place = TaskPlace::Local(cpu);
                 if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
                     self.cpus[cpu].local.push_front(id);

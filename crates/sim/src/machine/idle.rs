@@ -33,10 +33,10 @@ impl IdleMasks {
     pub fn update(&mut self, topology: &TopologySpec, cpu: usize, idle: bool) {
         self.cpus.set(cpu, idle);
         let threads = topology.threads_of(cpu);
-        let whole = idle && threads.clone().all(|thread| self.cpus.has(thread));
+        let whole = idle && threads.iter().all(|thread| self.cpus.has(*thread));
         for thread in threads {
             if whole || !idle {
-                self.cores.set(thread, whole);
+                self.cores.set(*thread, whole);
             }
         }
     }
@@ -44,7 +44,7 @@ impl IdleMasks {
     /// `scx_idle_test_and_clear_cpu()`.
     pub fn take(&mut self, topology: &TopologySpec, cpu: usize) -> bool {
         for thread in topology.threads_of(cpu) {
-            self.cores.set(thread, false);
+            self.cores.set(*thread, false);
         }
         let idle = self.cpus.has(cpu);
         self.cpus.set(cpu, false);
@@ -54,7 +54,7 @@ impl IdleMasks {
     /// `pick_idle_cpu_in_node()`.
     pub fn pick(&mut self, topology: &TopologySpec, allowed: &CpuMask, flags: u64) -> Option<usize> {
         let mut found = None;
-        if topology.threads_per_core > 1 {
+        if topology.has_smt() {
             found = self.distribute(&self.cores.and(allowed));
             if found.is_none() && flags & PICK_IDLE_CORE != 0 {
                 return None;
@@ -88,11 +88,14 @@ impl Machine {
         }
         let topology = &self.topology;
         let near = (topology.nr_llcs() > 1).then(|| topology.llc_mask(prev).and(&allowed));
-        if topology.threads_per_core > 1 {
+        // `llc_numa_mismatch()`: nodes count where they are more than a cache.
+        let in_node = (topology.nr_nodes() > 1 && topology.nr_nodes() < topology.nr_llcs())
+            .then(|| topology.node_mask(topology.node_of(prev)).and(&allowed));
+        if topology.has_smt() {
             if self.idle.cores.has(prev) && allowed.has(prev) && self.idle.take(topology, prev) {
                 return Some(prev);
             }
-            let masks = [near.as_ref(), Some(&allowed)];
+            let masks = [near.as_ref(), in_node.as_ref(), Some(&allowed)];
             let found = masks.into_iter().flatten().find_map(|mask| self.idle.pick(topology, mask, PICK_IDLE_CORE));
             if found.is_some() {
                 return found;
@@ -101,7 +104,8 @@ impl Machine {
         if allowed.has(prev) && self.idle.take(topology, prev) {
             return Some(prev);
         }
-        [near.as_ref(), Some(&allowed)].into_iter().flatten().find_map(|mask| self.idle.pick(topology, mask, 0))
+        let masks = [near.as_ref(), in_node.as_ref(), Some(&allowed)];
+        masks.into_iter().flatten().find_map(|mask| self.idle.pick(topology, mask, 0))
     }
 
     /// The part of `scx_select_cpu_dfl()` for wakers that are about to sleep.

@@ -24,9 +24,14 @@ impl Machine {
         }
     }
 
-    /// The CPU was to choose anew now, and nobody has overtaken that.
-    pub(crate) fn is_due(&self, cpu: usize) -> bool {
-        self.cpus[cpu].resched_at == Some(self.now)
+    /// The event has been overtaken by another one.
+    pub(crate) fn is_stale(&self, event: MachineEvent) -> bool {
+        match event {
+            MachineEvent::Schedule(cpu) => self.cpus[cpu].resched_at != Some(self.now),
+            MachineEvent::Done(cpu, run) => self.cpus[cpu].run != run,
+            MachineEvent::Timer(index, start) => self.timers[index].nr_starts != start,
+            _ => false,
+        }
     }
 
     /// `scx_bpf_kick_cpu()`.
@@ -110,11 +115,9 @@ impl Machine {
         self.at(self.now + after_ns, event);
     }
 
-    /// A timer is due, unless it was started anew since.
-    pub(crate) fn fire_timer(&mut self, index: usize, start: u64) {
-        let Timer { address, cpu, nr_starts } = self.timers[index];
-        if nr_starts == start {
-            self.op_timer(cpu, address);
-        }
+    /// A timer is due.
+    pub(crate) fn fire_timer(&mut self, index: usize) {
+        let Timer { address, cpu, .. } = self.timers[index];
+        self.op_timer(cpu, address);
     }
 }

@@ -98,6 +98,8 @@ pub struct Machine {
     events: BinaryHeap<Reverse<(u64, u64, MachineEvent)>>,
     /// CPUs.
     pub cpus: Vec<Cpu>,
+    /// Those that have no task.
+    pub without_task: CpuMask,
     /// Tasks, gone ones included.
     pub tasks: Vec<Task>,
     by_pid: BTreeMap<i32, TaskId>,
@@ -160,7 +162,7 @@ impl Machine {
             engine_pid,
             nr_cpus: nr_cpus as u32,
             nr_llcs: topology.nr_llcs() as u32,
-            fast_llc: 0,
+            fast_llc: topology.fast_llc() as u32,
             cores_differ: u32::from(topology.cores_differ()),
             reenqueue_anywhere: u32::from(profile.reenqueues_anywhere),
         };
@@ -184,6 +186,7 @@ impl Machine {
             nr_events: 0,
             events: BinaryHeap::new(),
             cpus: (0..nr_cpus).map(|cpu| Cpu::new(cpu, START_NS)).collect(),
+            without_task: CpuMask::of(0..nr_cpus),
             tasks: Vec::new(),
             by_pid: BTreeMap::new(),
             queues: BTreeMap::from([(queue::GLOBAL, Queue::default())]),
@@ -255,7 +258,6 @@ impl Machine {
     pub(crate) fn next_event(&mut self) -> Option<MachineEvent> {
         let Reverse((at, _, event)) = self.events.pop()?;
         self.now = at;
-        self.stats.nr_events += 1;
         Some(event)
     }
 

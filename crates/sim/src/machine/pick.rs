@@ -102,6 +102,8 @@ impl Machine {
         self.put_prev(cpu, prev, next);
         self.set_next(cpu, next);
         self.cpus[cpu].curr = next;
+        self.without_task.set(cpu, next.is_none());
+        self.note_cpu(cpu);
         if self.profile.reenqueues_anywhere {
             self.op_sched_switch(cpu, preempted, next);
         }
@@ -116,6 +118,7 @@ impl Machine {
             return;
         };
         self.tasks[id].on_cpu = false;
+        self.note_task(id);
         let now = self.now;
         self.trace.stop(cpu, now);
         if self.tasks[id].state == State::Runnable {
@@ -150,6 +153,7 @@ impl Machine {
         let now = self.now;
         let Some(id) = next else {
             self.cpus[cpu].idle_since = now;
+            self.stats.nr_idle_entries += 1;
             self.idle.update(&self.topology, cpu, true);
             self.update_idle(cpu, true);
             return;
@@ -176,11 +180,16 @@ impl Machine {
             begins += self.costs.idle_exit_ns;
         }
         if let Some(id) = next {
-            let moved = self.tasks[id].last_cpu.replace(cpu).is_some_and(|last| last != cpu);
-            begins += if moved { self.costs.migrate_ns } else { 0 };
-            self.stats.nr_moves += u64::from(moved);
-            let name = self.name(id);
-            self.trace.start(cpu, self.now, name);
+            let last = self.tasks[id].last_cpu.replace(cpu).filter(|last| *last != cpu);
+            if let Some(last) = last {
+                let distance = self.topology.distance(last, cpu) as usize;
+                begins += self.costs.migrate_ns[distance];
+                self.stats.nr_moves[distance] += 1;
+            }
+            if self.trace.is_enabled() {
+                let name = self.name(id);
+                self.trace.start(cpu, self.now, name);
+            }
         }
         self.stats.nr_switches += 1;
         let state = &mut self.cpus[cpu];
@@ -210,7 +219,8 @@ impl Machine {
         let Some(id) = self.cpus[cpu].curr else { return };
         let remaining = self.tasks[id].remaining_ns;
         if remaining < u64::MAX / 2 {
-            let at = self.cpus[cpu].worked_until + remaining;
+            let takes_ns = (remaining * 100).div_ceil(self.topology.speed_percent(cpu));
+            let at = self.cpus[cpu].worked_until + takes_ns;
             self.at(at, MachineEvent::Done(cpu, self.cpus[cpu].run));
         }
     }
@@ -223,6 +233,7 @@ impl Machine {
         state.charged_until = self.now;
         let worked_ns = self.now.saturating_sub(state.worked_until);
         state.worked_until += worked_ns;
+        let worked_ns = worked_ns * self.topology.speed_percent(cpu) / 100;
         let task = &mut self.tasks[id];
         if task.remaining_ns < u64::MAX / 2 {
             task.remaining_ns = task.remaining_ns.saturating_sub(worked_ns);

@@ -104,6 +104,8 @@ impl Machine {
         queue.tasks.insert(key, id);
         self.tasks[id].place = TaskPlace::Queue(dsq_id, key);
         self.tasks[id].queued_at = self.now;
+        self.note_task(id);
+        self.note_waiting(id, dsq_id);
     }
 
     /// `dispatch_dequeue()`: out of whichever queue the task is in.
@@ -116,6 +118,7 @@ impl Machine {
                 if let Some(queue) = self.queues.get_mut(&dsq_id) {
                     queue.tasks.remove(&key);
                 }
+                self.note_not_waiting(id);
             }
         }
     }

@@ -30,6 +30,7 @@ impl Machine {
         if self.tasks[id].state != State::Sleeping {
             return;
         }
+        self.note_task(id);
         let now = self.now;
         let task = &mut self.tasks[id];
         task.state = State::Runnable;

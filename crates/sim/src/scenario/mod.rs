@@ -1,5 +1,7 @@
 //! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
 
+mod hardware;
+
 use std::ops::Range;
 use std::path::Path;
 
@@ -7,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::abi::{CpuMask, MAX_CPUS};
-use crate::profile::{Profile, TopologySpec};
+use crate::abi::CpuMask;
+pub use crate::scenario::hardware::MachineSpec;
 use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
 /// A whole scenario.
@@ -60,32 +62,6 @@ fn normal_weight() -> Spanned<u64> {
 
 fn normal_period() -> Spanned<u64> {
     Spanned::new(0..0, 100_000)
-}
-
-/// The machine.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MachineSpec {
-    /// CPUs.
-    pub cpus: Spanned<usize>,
-    /// The kernel's version.
-    #[serde(default = "default_kernel")]
-    pub kernel: Spanned<String>,
-    /// Last-level caches.
-    #[serde(default = "one")]
-    pub llcs: Spanned<usize>,
-    /// Threads of each core.
-    #[serde(default = "one")]
-    pub threads_per_core: Spanned<usize>,
-    /// Ticks in a second.
-    pub hz: Option<Spanned<u64>>,
-    /// CPUs on slow cores.
-    #[serde(default)]
-    pub slow_cpus: Vec<Spanned<usize>>,
-}
-
-fn default_kernel() -> Spanned<String> {
-    Spanned::new(0..0, "6.18".to_owned())
 }
 
 fn one() -> Spanned<usize> {
@@ -224,20 +200,7 @@ impl Scenario {
     fn check(&self) -> Result<(), ScenarioError> {
         in_range("duration_ms", &self.duration_ms, 1, 3_600_000)?;
         let machine = &self.machine;
-        in_range("cpus", &machine.cpus, 1, MAX_CPUS)?;
-        in_range("llcs", &machine.llcs, 1, *machine.cpus.get_ref())?;
-        in_range("threads_per_core", &machine.threads_per_core, 1, 8)?;
-        if let Some(hz) = &machine.hz {
-            in_range("hz", hz, 100, 1000)?;
-        }
-        if Profile::of(machine.kernel.get_ref()).is_none() {
-            let known = Profile::ALL.map(|profile| profile.name).join(", ");
-            let reason = format!("kernel is {}, known are {known}", machine.kernel.get_ref());
-            return Err(ScenarioError(machine.kernel.span(), reason));
-        }
-        for cpu in &machine.slow_cpus {
-            in_range("slow_cpus", cpu, 0, *machine.cpus.get_ref() - 1)?;
-        }
+        machine.check()?;
         for (index, cgroup) in self.cgroup.iter().enumerate() {
             let cgroup = cgroup.get_ref();
             in_range("weight", &cgroup.weight, 1, 10_000)?;
@@ -266,20 +229,6 @@ impl Scenario {
     /// Where the control group stands.
     pub(crate) fn cgroup_index(&self, name: &str) -> Option<usize> {
         self.cgroup.iter().position(|cgroup| cgroup.get_ref().name == name)
-    }
-
-    /// The kernel.
-    pub(crate) fn profile(&self) -> Profile {
-        let profile = Profile::of(self.machine.kernel.get_ref()).unwrap_or(Profile::ALL[0]);
-        Profile { hz: self.machine.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref()), ..profile }
-    }
-
-    /// The hardware.
-    pub(crate) fn topology(&self) -> TopologySpec {
-        let machine = &self.machine;
-        let (cpus, llcs) = (*machine.cpus.get_ref(), *machine.llcs.get_ref());
-        let slow = CpuMask::of(machine.slow_cpus.iter().map(|cpu| *cpu.get_ref()));
-        TopologySpec { slow, ..TopologySpec::new(cpus, llcs, *machine.threads_per_core.get_ref()) }
     }
 }
 
@@ -344,7 +293,7 @@ mod tests {
     #[test]
     fn a_small_scenario_is_read() {
         let scenario = Scenario::parse("a.toml", GOOD).unwrap();
-        assert_eq!((scenario.profile().name, scenario.topology().nr_cpus), ("6.18", 2));
+        assert_eq!((scenario.machine.profile().name, scenario.machine.topology().nr_cpus), ("6.18", 2));
     }
 
     #[test]
@@ -357,6 +306,8 @@ mod tests {
             ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
             ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: there is no cgroup b before this"),
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
+            ("cpus = 2", "cpus = 2\nnodes = 2", "a.toml:5: nodes is 2, allowed is 1 to 1"),
+            ("cpus = 2", "cpus = 2\ncores = [{ count = 3 }]", "a.toml:4: cpus is 2, the cores have 3"),
         ] {
             let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).unwrap_err();
             assert_eq!(error.to_string(), message);
