@@ -170,7 +170,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_OFFLINE);
 		return;
 	}
-	if (may_not_migrate(p)) {
+	if (may_not_migrate(p, enq_flags)) {
 		/*
 		 * Its migration is disabled, so only its CPU can run it: without SCX_OPS_ENQ_MIGRATION_DISABLED the
 		 * kernel does the same.

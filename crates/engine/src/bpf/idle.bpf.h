@@ -33,15 +33,17 @@ VERIFIED_ONCE bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
  * without which nothing could be loaded where that cannot be read; the types tell the same. The prolog of this very program
  * may have disabled migration of the current task once, which then says nothing about it: it does under CONFIG_PREEMPT_RCU,
  * of which rcu_read_lock_nesting is a sign, and otherwise before 6.18, which scx measures when the scheduler is registered.
+ * Up to 6.18 a task is re-enqueued from within ops.cpu_release, whose prolog has done so as well.
  */
-static __always_inline bool may_not_migrate(const struct task_struct *p)
+static __always_inline bool may_not_migrate(const struct task_struct *p, u64 enq_flags)
 {
+	u32 nr_programs = !reenqueue_anywhere && enq_flags & SCX_ENQ_REENQ ? 2 : 1;
 	bool by_prolog;
 
 	if (!bpf_core_field_exists(p->migration_disabled))
 		return false;
 	by_prolog = bpf_core_field_exists(p->rcu_read_lock_nesting) || __scx_prolog_disables_migration;
-	if (p->migration_disabled == 1 && by_prolog)
+	if (p->migration_disabled && p->migration_disabled <= nr_programs && by_prolog)
 		return bpf_get_current_task_btf() != p;
 	return p->migration_disabled;
 }

@@ -239,7 +239,7 @@ static __always_inline bool is_exempt(const struct task_struct *p)
 {
 	const struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
 
-	return p->flags & PF_EXITING || may_not_migrate(p) || !cpuc || !READ_ONCE(cpuc->online);
+	return p->flags & PF_EXITING || may_not_migrate(p, 0) || !cpuc || !READ_ONCE(cpuc->online);
 }
 
 /* The task has to wait until a group of it has something left to run. */

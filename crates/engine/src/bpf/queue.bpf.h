@@ -234,7 +234,7 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	s32 cpu;
 
 	/* The kernel asks about tasks that may not leave their CPU for a moment, too. */
-	if (!page || !tctx || may_not_migrate(p))
+	if (!page || !tctx || may_not_migrate(p, enq_flags))
 		return false;
 	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);
 	if (cpu < 0 || !scx_bpf_test_and_clear_cpu_idle(cpu))
