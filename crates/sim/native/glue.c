@@ -4,6 +4,18 @@
  *
  * Its variables go into sections of their own: a run begins by restoring them, so that no run sees another.
  */
+/* The fault that is asked for: BrokenCopy in fault.rs. */
+enum sim_fault {
+	SIM_LOST_TASK = 1,
+	SIM_DOUBLE_DISPATCH,
+	SIM_FORBIDDEN_CPU,
+	SIM_FORGOTTEN_KICK,
+	SIM_STARVED_CLASS,
+};
+
+static unsigned int sim_broken;
+#define SIM_BROKEN(name) (sim_broken == SIM_##name)
+
 #pragma clang section bss = "sim_bss" data = "sim_data"
 #include "main.bpf.c"
 #pragma clang section bss = "" data = ""
@@ -38,6 +50,7 @@ struct sim_config {
 	u32 fast_llc;
 	u32 cores_differ;
 	u32 reenqueue_anywhere;
+	u32 broken;
 };
 
 void sim_bpf_configure(struct sim_config *config)
@@ -48,6 +61,7 @@ void sim_bpf_configure(struct sim_config *config)
 	fast_llc = config->fast_llc;
 	cores_differ = config->cores_differ;
 	reenqueue_anywhere = config->reenqueue_anywhere;
+	sim_broken = config->broken;
 	sim_map_resize(&cpu_stats, sizeof(*cpu_stats.value), config->nr_cpus);
 	sim_map_resize(&cpu_ctxs, sizeof(*cpu_ctxs.value), config->nr_cpus);
 	sim_map_resize(&llc_ctxs, sizeof(*llc_ctxs.value), config->nr_llcs);

@@ -249,6 +249,7 @@ pub struct BpfConfig {
     pub(crate) fast_llc: u32,
     pub(crate) cores_differ: u32,
     pub(crate) reenqueue_anywhere: u32,
+    pub(crate) broken: u32,
 }
 
 /// Called for a record of the user ring buffer.

@@ -37,6 +37,13 @@ impl Cgroups {
         made
     }
 
+    /// `cpu.weight` of a group is written.
+    #[allow(unsafe_code)]
+    pub fn set_weight(&mut self, index: usize, weight: u64) {
+        // SAFETY: the group lives as long as this, and the scheduler reads it during calls only.
+        unsafe { self.groups[index].as_mut().shares = shares(weight) };
+    }
+
     /// The address of a group; null for the root.
     pub fn of_index(&self, index: Option<usize>) -> *mut TaskGroup {
         index.map_or(std::ptr::null_mut(), |index| self.groups[index].as_ptr())
@@ -48,8 +55,7 @@ fn task_group(cgroup: &Cgroup, id: i32, parent: NonNull<TaskGroup>) -> TaskGroup
     TaskGroup {
         id,
         idle: 0,
-        // `sched_weight_from_cgroup()`.
-        shares: (cgroup.weight.get_ref() * 1024).div_ceil(100) << LOAD_SHIFT,
+        shares: shares(*cgroup.weight.get_ref()),
         parent: parent.as_ptr(),
         bandwidth: CfsBandwidth {
             period_ns: ns(*cgroup.period_us.get_ref()) as i64,
@@ -58,6 +64,11 @@ fn task_group(cgroup: &Cgroup, id: i32, parent: NonNull<TaskGroup>) -> TaskGroup
         },
         scx: ScxTaskGroup::default(),
     }
+}
+
+/// `sched_weight_from_cgroup()`.
+const fn shares(weight: u64) -> u64 {
+    (weight * 1024).div_ceil(100) << LOAD_SHIFT
 }
 
 fn leak(group: TaskGroup) -> NonNull<TaskGroup> {

@@ -42,13 +42,15 @@ pub enum Rule {
     OverdueInFlight,
     /// A task is held up by a limit for longer than any may be.
     OverdueParked,
+    /// A CPU that goes offline keeps a task.
+    StuckOffline,
     /// The kernel has ended the scheduler.
     Ended,
 }
 
 /// A CPU that idles since then, or a task that waits in a queue since then.
 #[derive(Clone, Copy, Debug)]
-enum Watched {
+enum WatchedWait {
     Cpu(usize, u64),
     Task(TaskId, u64),
 }
@@ -67,7 +69,7 @@ pub struct Invariants {
     /// Tasks that wait in queues other than those of CPUs and limits, in no order.
     waiting: Vec<TaskId>,
     /// To be looked at, and when, earliest first.
-    watched: VecDeque<(u64, Watched)>,
+    watched: VecDeque<(u64, WatchedWait)>,
     /// The task that is looked at next in turns.
     next_task: TaskId,
 }
@@ -77,7 +79,7 @@ impl Machine {
     pub(crate) fn note_cpu(&mut self, cpu: usize) {
         self.invariants.changed_cpus.push(cpu);
         if self.cpus[cpu].curr.is_none() {
-            self.watch(Watched::Cpu(cpu, self.cpus[cpu].idle_since));
+            self.watch(WatchedWait::Cpu(cpu, self.cpus[cpu].idle_since));
         }
     }
 
@@ -91,7 +93,7 @@ impl Machine {
         if !is_park(dsq_id) {
             self.tasks[id].waiting_index = Some(self.invariants.waiting.len());
             self.invariants.waiting.push(id);
-            self.watch(Watched::Task(id, self.now));
+            self.watch(WatchedWait::Task(id, self.now));
         }
     }
 
@@ -106,7 +108,12 @@ impl Machine {
         }
     }
 
-    fn watch(&mut self, watched: Watched) {
+    /// A rule that somebody else has looked after is broken.
+    pub(crate) fn report_violation(&mut self, rule: Rule, what: String) {
+        report(self, rule, what);
+    }
+
+    fn watch(&mut self, watched: WatchedWait) {
         if !self.invariants.may_idle_beside_work {
             let due = self.now + self.costs.kick_bound_ns();
             self.invariants.watched.push_back((due, watched));
@@ -152,7 +159,8 @@ fn check_cpu(machine: &mut Machine, cpu: usize) {
     if task.cpu != cpu || !task.on_cpu || task.place != TaskPlace::None {
         let what = format!("{} on CPU {cpu} is on CPU {} and in {:?} too", machine.name(id), task.cpu, task.place);
         report(machine, Rule::RunsTwice, what);
-    } else if !task.may_run_on(cpu) {
+    } else if !task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && !machine.cpus[cpu].pushed.contains(&id)
+    {
         let what = format!("{} runs on CPU {cpu}", machine.name(id));
         report(machine, Rule::ForbiddenCpu, what);
     }
@@ -172,7 +180,7 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         report(machine, Rule::OverdueParked, what);
         return;
     }
-    if task.state != State::Runnable || task.class == TaskClass::RealTime || task.place != TaskPlace::None {
+    if task.state != State::Runnable || task.class != TaskClass::Ext || task.place != TaskPlace::None {
         return;
     }
     let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);
@@ -186,13 +194,17 @@ fn check_task(machine: &mut Machine, id: TaskId) {
 }
 
 /// A CPU that idles, or a task that waits, for as long as a kick may take.
-fn check_watched(machine: &mut Machine, watched: Watched) {
+fn check_watched(machine: &mut Machine, watched: WatchedWait) {
     let found = match watched {
-        Watched::Cpu(cpu, since) if machine.without_task.has(cpu) && machine.cpus[cpu].idle_since == since => {
+        WatchedWait::Cpu(cpu, since)
+            if machine.topology.active.has(cpu)
+                && machine.without_task.has(cpu)
+                && machine.cpus[cpu].idle_since == since =>
+        {
             let may_run = |id: &&TaskId| machine.tasks[**id].may_run_on(cpu) && machine.tasks[**id].queued_at <= since;
             machine.invariants.waiting.iter().find(may_run).map(|id| (*id, cpu))
         }
-        Watched::Task(id, since)
+        WatchedWait::Task(id, since)
             if machine.tasks[id].waiting_index.is_some() && machine.tasks[id].queued_at == since =>
         {
             let usable = machine.usable(id).and(&machine.without_task);
@@ -202,6 +214,7 @@ fn check_watched(machine: &mut Machine, watched: Watched) {
         _ => None,
     };
     match found {
+        Some(_) if machine.is_disturbed() => machine.watch(watched),
         // It is about to look.
         Some((_, cpu)) if machine.cpus[cpu].resched_at.is_some() => machine.watch(watched),
         Some((id, cpu)) => {

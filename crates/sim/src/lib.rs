@@ -13,6 +13,8 @@ mod bandwidth;
 mod cgroups;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
+mod events;
+mod fault;
 mod invariants;
 mod kernel;
 mod kfuncs;
@@ -29,6 +31,7 @@ mod trace;
 mod user;
 mod work;
 
+pub use fault::{BrokenCopy, UNFIT_FAULTS};
 pub use invariants::{Rule, Violation};
 pub use machine::InjectedFault;
 pub use report::{GroupReport, SimulationReport};

@@ -55,7 +55,7 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         mode: arguments.mode,
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
-        fault: None,
+        ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);
     print!("{report}");

@@ -3,6 +3,7 @@
 use crate::abi::CpuMask;
 
 /// In what kernels differ, as far as this is emulated.
+#[expect(clippy::struct_excessive_bools, reason = "differences that do not depend on each other")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Its version.
@@ -11,6 +12,10 @@ pub struct Profile {
     pub balances_before_pick: bool,
     /// From 6.19: waiting tasks can be put back from anywhere, and `ops.cpu_release` is not used.
     pub reenqueues_anywhere: bool,
+    /// From 7.1: `ops.dequeue` is called for tasks in the scheduler's own queues too, when a local queue takes them.
+    pub dequeues_from_queues: bool,
+    /// From 6.19: while the scheduler is passed by, tasks wait in a queue of their CPU instead of the global one.
+    pub bypasses_by_cpu: bool,
     /// From 7.3: more re-enqueues of a task that does not run end the scheduler.
     pub reenqueue_limit: Option<u32>,
     /// Ticks in a second.
@@ -19,16 +24,32 @@ pub struct Profile {
 
 impl Profile {
     /// The kernels that are known.
-    pub const ALL: [Self; 2] = [
-        Self { name: "6.18", balances_before_pick: true, reenqueues_anywhere: false, reenqueue_limit: None, hz: 250 },
-        Self {
-            name: "7.3",
-            balances_before_pick: false,
-            reenqueues_anywhere: true,
-            reenqueue_limit: Some(256),
-            hz: 250,
-        },
+    pub const ALL: [Self; 4] = [
+        Self { name: "6.16", ..Self::LINUX_6_18 },
+        Self::LINUX_6_18,
+        Self { name: "7.2", reenqueue_limit: None, ..Self::LINUX_7_3 },
+        Self::LINUX_7_3,
     ];
+
+    const LINUX_6_18: Self = Self {
+        name: "6.18",
+        balances_before_pick: true,
+        reenqueues_anywhere: false,
+        dequeues_from_queues: false,
+        bypasses_by_cpu: false,
+        reenqueue_limit: None,
+        hz: 250,
+    };
+
+    const LINUX_7_3: Self = Self {
+        name: "7.3",
+        balances_before_pick: false,
+        reenqueues_anywhere: true,
+        dequeues_from_queues: true,
+        bypasses_by_cpu: true,
+        reenqueue_limit: Some(256),
+        hz: 250,
+    };
 
     /// The kernel of that version.
     pub fn of(version: &str) -> Option<Self> {
@@ -143,8 +164,10 @@ pub struct TopologySpec {
     pub slow: CpuMask,
     /// What a slow core does in the time of a fast one, in percent.
     pub slow_percent: u64,
-    /// CPUs that take part.
+    /// CPUs that are there: `cpu_online_mask`.
     pub online: CpuMask,
+    /// CPUs that take tasks: `cpu_active_mask`. One that goes offline leaves it first.
+    pub active: CpuMask,
 }
 
 impl TopologySpec {
@@ -194,6 +217,7 @@ impl TopologySpec {
             slow: CpuMask::EMPTY,
             slow_percent: 100,
             online: CpuMask::of(0..nr_cpus),
+            active: CpuMask::of(0..nr_cpus),
         }
     }
 

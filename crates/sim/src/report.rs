@@ -202,9 +202,12 @@ impl fmt::Display for SimulationReport {
                 times(group.response_ns),
                 micros(group.longest_gap_ns)
             )?;
-            match group.nr_missed {
-                0 => writeln!(f)?,
-                nr => writeln!(f, "  {nr} of {} missed", group.nr_done)?,
+            match (group.nr_missed, group.task_share) {
+                (0, (least, most)) if least < most => {
+                    writeln!(f, "  {} to {} % of a CPU each", percent(least), percent(most))?;
+                }
+                (0, _) => writeln!(f)?,
+                (nr, _) => writeln!(f, "  {nr} of {} missed", group.nr_done)?,
             }
         }
         writeln!(f, "engine {} %, idle {} %", percent(self.engine_share), percent(self.idle_share))?;

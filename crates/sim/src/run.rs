@@ -8,6 +8,8 @@ use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
 use crate::cgroups::Cgroups;
+use crate::events::Happenings;
+use crate::fault::BrokenCopy;
 use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
@@ -37,24 +39,27 @@ pub struct SimulationOptions {
     pub kernel_seat: bool,
     /// Write down what ran where.
     pub trace: bool,
-    /// What goes wrong on purpose.
+    /// What goes wrong on purpose between the scheduler and the kernel.
     pub fault: Option<InjectedFault>,
+    /// What is broken on purpose in the scheduler.
+    pub broken: Option<BrokenCopy>,
 }
 
 impl Default for SimulationOptions {
     fn default() -> Self {
-        Self { seed: 1, mode: Mode::Interactive, kernel_seat: true, trace: false, fault: None }
+        Self { seed: 1, mode: Mode::Interactive, kernel_seat: true, trace: false, fault: None, broken: None }
     }
 }
 
-struct Simulation<'a> {
-    machine: Machine,
+pub(crate) struct Simulation<'a> {
+    pub(crate) machine: Machine,
     engine: EngineTask,
     /// By task; the engine has none.
     works: Vec<Option<Work>>,
     groups: Vec<&'a ScenarioGroup>,
-    scenario: &'a Scenario,
-    cgroups: Cgroups,
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) happenings: Happenings<'a>,
 }
 
 /// Runs a scenario to its end, or until the kernel ends the scheduler.
@@ -78,14 +83,17 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, options: &SimulationOptions) -> Self {
         let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
         let engine_pid = crate::machine::FIRST_PID as u32;
+        let broken = options.broken.map_or(0, |copy| copy as u32);
         let mut machine =
-            Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid);
+            Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid, broken);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
         let mut engine = EngineTask::new(&mut machine, &settings);
         engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
-        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups: Cgroups::of(scenario) }
+        let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
+        let cgroups = Cgroups::of(scenario);
+        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings }
     }
 
     fn begin(&mut self, options: &SimulationOptions) {
@@ -109,6 +117,12 @@ impl<'a> Simulation<'a> {
         self.works.push(None);
         self.machine.tasks[ENGINE].remaining_ns = 1;
         self.machine.at(self.machine.now, MachineEvent::Start(ENGINE));
+        let nr_stoppers = if self.scenario.event.is_empty() { 0 } else { self.machine.cpus.len() };
+        if nr_stoppers > 0 {
+            self.machine.create_stoppers(self.groups.len() + 1);
+            self.works.resize_with(1 + nr_stoppers, || None);
+        }
+        self.happenings.begin(&mut self.machine);
         let mut rng = Rng::with_seed(options.seed);
         for group in 0..self.groups.len() {
             self.create_group(group, &mut rng);
@@ -163,6 +177,10 @@ impl<'a> Simulation<'a> {
                 if self.machine.is_stale(event) {
                     continue;
                 }
+                if let Some(until) = self.machine.put_off_until(event) {
+                    self.machine.put_off(event, until);
+                    continue;
+                }
                 self.machine.stats.nr_events += 1;
                 self.handle(event);
                 invariants::check(&mut self.machine);
@@ -179,10 +197,15 @@ impl<'a> Simulation<'a> {
             MachineEvent::Tick(cpu) => self.machine.tick(cpu),
             MachineEvent::Done(cpu, _) => self.finish_work(cpu),
             MachineEvent::Wake(id) => self.timer_wakes(id),
-            MachineEvent::Start(id) => self.machine.start(self.machine.tasks[id].cpu, id),
+            MachineEvent::Start(id) => {
+                let cpu = self.machine.online_cpu(self.machine.tasks[id].cpu);
+                self.machine.start(cpu, id);
+            }
             MachineEvent::Interrupt(cpu) => self.machine.interrupt(cpu),
             MachineEvent::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
             MachineEvent::Timer(index, _) => self.machine.fire_timer(index),
+            MachineEvent::Emptied(cpu) => self.machine.finish_offline(cpu),
+            MachineEvent::Scenario(index) => self.happen(index),
         }
     }
 
@@ -193,7 +216,8 @@ impl<'a> Simulation<'a> {
             None => true,
         };
         if due {
-            self.machine.wake(self.machine.tasks[id].cpu, id, false);
+            let cpu = self.machine.online_cpu(self.machine.tasks[id].cpu);
+            self.machine.wake(cpu, id, false);
         }
     }
 
@@ -210,6 +234,16 @@ impl<'a> Simulation<'a> {
 
     /// One step of a task; whether it still wants the CPU.
     fn act(&mut self, cpu: usize, id: TaskId) -> bool {
+        if self.machine.is_stopper(id) {
+            self.machine.run_stopper(cpu);
+            let then_ns = self.machine.tasks[id].remaining_ns;
+            self.sleep(id, None, then_ns);
+            self.machine.schedule(cpu);
+            return false;
+        }
+        if self.toggles_migration(id) {
+            return true;
+        }
         let now = self.machine.now;
         let (next, response) = match &mut self.works[id] {
             None => (self.engine.act(&mut self.machine, cpu), None),
@@ -240,6 +274,21 @@ impl<'a> Simulation<'a> {
             }
         }
         true
+    }
+
+    /// The task's piece of work is done; true if it goes on with its migration disabled first.
+    fn toggles_migration(&mut self, id: TaskId) -> bool {
+        let group = self.groups.get(self.machine.tasks[id].group);
+        if !group.is_some_and(|group| group.disables_migration) {
+            return false;
+        }
+        let disables = self.machine.tasks[id].kernel().migration_disabled == 0;
+        self.machine.disable_migration(id, disables);
+        if disables {
+            let work_ns = self.works[id].as_ref().map_or(0, Work::compute_ns);
+            self.machine.tasks[id].remaining_ns = work_ns / 2 + 1;
+        }
+        disables
     }
 
     fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {

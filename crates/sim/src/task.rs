@@ -15,6 +15,8 @@ pub enum TaskClass {
     Ext,
     /// Real-time, above it.
     RealTime,
+    /// A CPU's thread that moves tasks, above all.
+    Stop,
 }
 
 /// How a task stands with the run queue.
@@ -39,6 +41,8 @@ pub enum TaskPlace {
     Queue(u64, (i64, u64)),
     /// Inserted from elsewhere into the local queue of this CPU, which has yet to take it in.
     Deferred(usize),
+    /// In the queue that a CPU has while the scheduler is passed by.
+    Bypassed(usize),
 }
 
 /// A direct dispatch that was asked for, and is carried out when the task is enqueued.
@@ -57,6 +61,8 @@ pub struct DirectDispatch {
 struct Block {
     task: TaskStruct,
     mask: CpuMask,
+    /// The CPU that it may not leave while its migration is disabled.
+    own_cpu: CpuMask,
 }
 
 /// What the task is, in the kernel's terms.
@@ -93,6 +99,8 @@ pub struct Task {
     pub on_cpu: bool,
     /// The scheduler was told of it and has not dispatched it.
     pub in_bpf: bool,
+    /// The scheduler is to be told when a local queue takes it (`SCX_TASK_IN_CUSTODY`, from 7.1).
+    pub in_custody: bool,
     /// Counts how often that was so: an insertion that was meant for an earlier time is dropped.
     pub queue_seq: u64,
     /// Its queue.
@@ -134,7 +142,15 @@ pub fn weight_of_nice(nice: i32) -> u32 {
 
 /// What sched_ext makes of it: `sched_weight_to_cgroup()`, 100 for nice 0.
 fn scx_weight_of_nice(nice: i32) -> u32 {
-    ((weight_of_nice(nice) * 100 + 512) / 1024).clamp(1, 10_000)
+    scx_weight(weight_of_nice(nice))
+}
+
+fn scx_weight(weight: u32) -> u32 {
+    ((weight * 100 + 512) / 1024).clamp(1, 10_000)
+}
+
+fn scx_weight_of(identity: &Identity) -> u32 {
+    if identity.policy == SchedPolicySpec::Idle { scx_weight(WEIGHT_IDLE) } else { scx_weight_of_nice(identity.nice) }
 }
 
 /// `WEIGHT_IDLEPRIO`.
@@ -147,8 +163,11 @@ const SCHED_EXT: u32 = 7;
 
 /// `task_struct.policy`.
 fn policy_number(identity: &Identity) -> u32 {
-    match identity.policy {
-        _ if identity.class == TaskClass::RealTime => SCHED_FIFO,
+    if identity.class == TaskClass::Ext { number_of(identity.policy) } else { SCHED_FIFO }
+}
+
+fn number_of(policy: SchedPolicySpec) -> u32 {
+    match policy {
         SchedPolicySpec::Normal => SCHED_EXT,
         SchedPolicySpec::Batch => SCHED_BATCH,
         SchedPolicySpec::Idle => SCHED_IDLE,
@@ -158,7 +177,6 @@ fn policy_number(identity: &Identity) -> u32 {
 impl Task {
     /// A task that has not been woken yet.
     pub fn new(id: TaskId, pid: i32, group: usize, identity: &Identity) -> Self {
-        let realtime = identity.class == TaskClass::RealTime;
         let mut comm = [0; 16];
         for (to, from) in comm[..15].iter_mut().zip(identity.name.bytes()) {
             *to = from;
@@ -166,7 +184,11 @@ impl Task {
         let block = Box::new(Block {
             task: TaskStruct {
                 flags: identity.flags,
-                prio: if realtime { 49 } else { 120 + identity.nice },
+                prio: match identity.class {
+                    TaskClass::Ext => 120 + identity.nice,
+                    TaskClass::RealTime => 49,
+                    TaskClass::Stop => 0,
+                },
                 static_prio: 120 + identity.nice,
                 policy: policy_number(identity),
                 nr_cpus_allowed: identity.mask.count() as i32,
@@ -177,13 +199,14 @@ impl Task {
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,
-                scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of_nice(identity.nice), flags: 0 },
+                scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of(identity), flags: 0 },
                 comm,
                 migration_disabled: 0,
                 sim_id: id as u32,
                 sim_storage: std::ptr::null_mut(),
             },
             mask: identity.mask.clone(),
+            own_cpu: CpuMask::EMPTY,
         });
         let block = NonNull::from(Box::leak(block));
         let at = block.as_ptr();
@@ -201,6 +224,7 @@ impl Task {
             cpu: identity.mask.first().unwrap_or(0),
             on_cpu: false,
             in_bpf: false,
+            in_custody: false,
             queue_seq: 0,
             place: TaskPlace::None,
             queued_at: 0,
@@ -236,11 +260,55 @@ impl Task {
         unsafe { &mut self.block.as_mut().task }
     }
 
-    /// Where it may run.
+    /// Where it may run: `cpus_ptr`.
     #[allow(unsafe_code)]
     pub fn mask(&self) -> &CpuMask {
-        // SAFETY: as above; the scheduler only reads the mask.
-        unsafe { &self.block.as_ref().mask }
+        // SAFETY: as above; the scheduler only reads the mask, which is one of the two in the block.
+        unsafe { &*self.kernel().cpus_ptr }
+    }
+
+    /// `set_cpus_allowed_common()`.
+    #[allow(unsafe_code)]
+    pub fn allow(&mut self, mask: &CpuMask) {
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { self.block.as_mut().mask = mask.clone() };
+        self.kernel_mut().nr_cpus_allowed = mask.count() as i32;
+    }
+
+    /// `migrate_disable_switch()`: while its migration is disabled it has one CPU only, from when it loses that.
+    #[allow(unsafe_code)]
+    pub fn stay_on(&mut self, cpu: usize) {
+        // SAFETY: as above; the pointer stays within the block.
+        unsafe {
+            let block = self.block.as_mut();
+            block.own_cpu = CpuMask::of([cpu]);
+            block.task.cpus_ptr = &raw mut block.own_cpu;
+        }
+    }
+
+    /// `migrate_enable()`.
+    #[allow(unsafe_code)]
+    pub fn leave_again(&mut self) {
+        // SAFETY: as above.
+        unsafe {
+            let block = self.block.as_mut();
+            block.task.cpus_ptr = &raw mut block.mask;
+        }
+    }
+
+    /// Its new nice level, and the weight that follows from it: `set_user_nice()`, `reweight_task_scx()`.
+    pub fn renice(&mut self, nice: i32) {
+        let idle = self.kernel().policy == SCHED_IDLE;
+        let task = self.kernel_mut();
+        task.prio = 120 + nice;
+        task.static_prio = 120 + nice;
+        task.scx.weight = if idle { scx_weight(WEIGHT_IDLE) } else { scx_weight_of_nice(nice) };
+    }
+
+    /// Its new policy: `__setscheduler_params()`.
+    pub fn set_policy(&mut self, policy: SchedPolicySpec) {
+        self.kernel_mut().policy = number_of(policy);
+        self.renice(self.kernel().static_prio - 120);
     }
 
     /// Whether it may run there.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use scherzo_sim::{InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
+use scherzo_sim::{BrokenCopy, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
 
 fn scenario(name: &str) -> Scenario {
     Scenario::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml"))
@@ -349,4 +349,79 @@ fn injected_faults_are_noticed() {
         assert!(report.violations.iter().any(|violation| violation.rule == rule), "{fault:?}\n{report}");
     }
     all_rules_hold(&outcome("faults"));
+}
+
+/// What is broken in the scheduler's own source is noticed as well, and its lines are still there to be broken.
+#[test]
+fn broken_copies_are_noticed() {
+    assert_eq!(scherzo_sim::UNFIT_FAULTS, "", "crates/sim/native/broken.txt is out of date");
+    for (copy, rule) in [
+        (BrokenCopy::LostTask, Rule::LostTask),
+        (BrokenCopy::DoubleDispatch, Rule::Ended),
+        (BrokenCopy::ForbiddenCpu, Rule::Ended),
+        (BrokenCopy::ForgottenKick, Rule::IdleBesideWaiting),
+    ] {
+        let report =
+            run(&scenario("faults"), &SimulationOptions { broken: Some(copy), ..SimulationOptions::default() });
+        assert!(report.violations.iter().any(|violation| violation.rule == rule), "{copy:?}\n{report}");
+    }
+    let starved = SimulationOptions { broken: Some(BrokenCopy::StarvedClass), ..SimulationOptions::default() };
+    let report = run(&scenario("real-sleepers"), &starved);
+    let hogs = report.group("hogs").expect("a group");
+    assert!(hogs.share < hogs.fair_share / 2, "{report}");
+}
+
+/// CPUs go and come, tasks are moved and weighed anew at any moment, the host takes CPUs away, and the machine sleeps.
+#[test]
+fn changes_at_any_moment_break_no_rule() {
+    for name in ["hotplug", "affinity", "stolen-time", "suspend", "migration-disabled"] {
+        for kernel in ["6.16", "6.18", "7.2", "7.3"] {
+            for options in everywhere() {
+                let report = run(&on_kernel(name, kernel), &options);
+                let mut broken = report.violations.iter().filter(|violation| {
+                    // See `known_fault_user_space_and_affinity`.
+                    options.kernel_seat || violation.rule != Rule::IdleBesideWaiting
+                });
+                assert!(broken.next().is_none(), "{name} on {kernel}, {options:?}\n{report}");
+            }
+        }
+    }
+}
+
+/// Where user space applies the policy a task may wait for a CPU that was the only one it could use, beside one that it can use now.
+#[test]
+fn known_fault_user_space_and_affinity() {
+    let options = SimulationOptions { kernel_seat: false, ..SimulationOptions::default() };
+    let report = run(&scenario("affinity"), &options);
+    known_fault("affinity that changes", report.violations.is_empty(), &report);
+}
+
+fn on_kernel(name: &str, kernel: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml");
+    let text = std::fs::read_to_string(path).expect("a scenario");
+    Scenario::parse(name, &text.replace("kernel = \"6.18\"", &format!("kernel = \"{kernel}\""))).expect("a scenario")
+}
+
+/// The shares follow a change while the tasks run.
+#[test]
+fn weights_may_change_at_any_moment() {
+    let report = outcome("live-weights");
+    all_rules_hold(&report);
+    let [reniced, moved, others] =
+        ["reniced", "moved", "others"].map(|name| report.group(name).expect("a group").share);
+    assert!((85..120).contains(&(1000 * reniced / others)), "nice 10 weighs about a tenth\n{report}");
+    assert!((450..550).contains(&(1000 * moved / others)), "the group weighs half\n{report}");
+}
+
+/// Up to 6.18 the program that empties the local queue runs on the task that is driven away, and has disabled its migration.
+#[test]
+fn a_task_that_a_realtime_task_drives_away_does_not_keep_the_cpu() {
+    for kernel in ["6.16", "6.18", "7.2", "7.3"] {
+        let report = run(&on_kernel("realtime-naps", kernel), &SimulationOptions::default());
+        all_rules_hold(&report);
+        assert!(spread(&report, "hogs") < 30 && report.groups[0].longest_gap_ns < 40_000_000, "{kernel}: {report}");
+    }
+    let kept = SimulationOptions { fault: Some(InjectedFault::KeptFromMigrating), ..SimulationOptions::default() };
+    let report = run(&on_kernel("realtime-naps", "6.18"), &kept);
+    assert!(spread(&report, "hogs") > 100, "{report}");
 }

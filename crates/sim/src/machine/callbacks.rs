@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::abi::{CpuReleaseArgs, ExitTaskArgs, InitTaskArgs, sim_bpf_sched_switch, sim_bpf_timer_fire};
-use crate::task::TaskId;
+use crate::task::{TaskClass, TaskId};
 
 /// Calls a callback, if the scheduler has it. The machine is lent out meanwhile.
 macro_rules! call {
@@ -89,7 +89,9 @@ impl Machine {
 
     pub(super) fn op_cpu_release(&mut self, cpu: usize, id: TaskId) {
         const PREEMPTED_BY_RT: u32 = 0;
-        let mut args = CpuReleaseArgs { reason: PREEMPTED_BY_RT, task: self.tasks[id].raw() };
+        const PREEMPTED_BY_STOP: u32 = 2;
+        let reason = if self.tasks[id].class == TaskClass::Stop { PREEMPTED_BY_STOP } else { PREEMPTED_BY_RT };
+        let mut args = CpuReleaseArgs { reason, task: self.tasks[id].raw() };
         call!(self, cpu, cpu_release, cpu as i32, &raw mut args);
     }
 
@@ -100,6 +102,25 @@ impl Machine {
         #[allow(unsafe_code)]
         // SAFETY: both tasks are alive.
         self.bpf(cpu, |_| unsafe { sim_bpf_sched_switch(preempted, prev, next) });
+    }
+
+    pub(super) fn op_cpu_online(&mut self, cpu: usize) {
+        call!(self, cpu, cpu_online, cpu as i32);
+    }
+
+    pub(super) fn op_cpu_offline(&mut self, cpu: usize) {
+        call!(self, cpu, cpu_offline, cpu as i32);
+    }
+
+    pub(super) fn op_set_weight(&mut self, cpu: usize, id: TaskId) {
+        let (p, weight) = (self.tasks[id].raw(), self.tasks[id].kernel().scx.weight);
+        call!(self, cpu, set_weight, p, weight);
+    }
+
+    pub(super) fn op_set_cpumask(&mut self, cpu: usize, id: TaskId) {
+        let p = self.tasks[id].raw();
+        let mask = self.tasks[id].kernel().cpus_ptr;
+        call!(self, cpu, set_cpumask, p, mask);
     }
 
     pub(super) fn op_timer(&mut self, cpu: usize, address: usize) {

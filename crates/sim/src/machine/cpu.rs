@@ -52,6 +52,16 @@ pub struct Cpu {
     pub deferred: Vec<TaskId>,
     /// Its local queue is to be enqueued anew.
     pub reenqueues: bool,
+    /// Waiting here while the scheduler is passed by.
+    pub bypassed: VecDeque<TaskId>,
+    /// Its thread that moves tasks.
+    pub stopper: Option<TaskId>,
+    /// To be moved by that.
+    pub pushed: Vec<TaskId>,
+    /// It goes offline since.
+    pub leaves_since: u64,
+    /// The host of a virtual machine has it until then.
+    pub stolen_until: u64,
 }
 
 impl Cpu {
@@ -88,6 +98,11 @@ impl Cpu {
             idle_kicks: BTreeSet::new(),
             deferred: Vec::new(),
             reenqueues: false,
+            bypassed: VecDeque::new(),
+            stopper: None,
+            pushed: Vec::new(),
+            leaves_since: 0,
+            stolen_until: 0,
         }
     }
 }

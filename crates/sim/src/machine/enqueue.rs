@@ -16,6 +16,8 @@ const ENQ_REENQ: u64 = 1 << 40;
 pub(super) const ENQ_LAST: u64 = 1 << 41;
 /// `SCX_SLICE_DFL`.
 pub(super) const SLICE_DEFAULT_NS: u64 = 20_000_000;
+/// `SCX_SLICE_BYPASS`.
+pub(super) const SLICE_BYPASS_NS: u64 = 5_000_000;
 /// `SCX_SLICE_INF`.
 pub(super) const SLICE_INFINITE: u64 = u64::MAX;
 
@@ -29,9 +31,23 @@ impl Machine {
 
     /// `do_enqueue_task()`.
     pub(super) fn do_enqueue(&mut self, on_cpu: usize, id: TaskId, flags: u64) {
+        let cpu = self.tasks[id].cpu;
+        if !self.topology.active.has(cpu) {
+            self.enqueue_by_kernel(id, DsqTarget::Local(cpu), flags);
+            return;
+        }
+        if self.bypassing {
+            self.enqueue_bypassing(id, cpu, flags);
+            return;
+        }
+        if self.tasks[id].direct.is_none() && self.is_kept(id) {
+            self.enqueue_by_kernel(id, DsqTarget::Local(cpu), flags);
+            return;
+        }
         if self.tasks[id].direct.is_none() {
             let task = &mut self.tasks[id];
             task.in_bpf = true;
+            task.in_custody = self.profile.dequeues_from_queues;
             task.queue_seq += 1;
             self.note_task(id);
             let outer = self.enqueuing.replace(id);
@@ -39,9 +55,27 @@ impl Machine {
             self.enqueuing = outer;
         }
         if let Some(direct) = self.tasks[id].direct.take() {
+            // `task_dsq_custody`: what goes to a queue of the kernel's at once never was the scheduler's.
+            let own = self.profile.dequeues_from_queues && direct.dsq_id & super::queue::BUILTIN == 0;
+            self.tasks[id].in_custody = own;
             self.tasks[id].in_bpf = false;
             self.direct_dispatch(id, direct, flags);
         }
+    }
+
+    /// What the kernel does not ask the scheduler about: `SCX_OPS_ENQ_EXITING`, `SCX_OPS_ENQ_MIGRATION_DISABLED`.
+    fn is_kept(&self, id: TaskId) -> bool {
+        const EXITING: u32 = 0x4;
+        let task = self.tasks[id].kernel();
+        let stays = task.migration_disabled != 0 && self.fault == Some(InjectedFault::KeptFromMigrating);
+        task.flags & EXITING != 0 || stays
+    }
+
+    /// `do_enqueue_task()` where the scheduler is not asked.
+    pub(super) fn enqueue_by_kernel(&mut self, id: TaskId, target: DsqTarget, flags: u64) {
+        self.tasks[id].direct = None;
+        self.tasks[id].kernel_mut().scx.slice = SLICE_DEFAULT_NS;
+        self.dispatch_enqueue(id, target, flags, false);
     }
 
     /// `direct_dispatch()`: another CPU's local queue takes the task in later.
@@ -89,7 +123,7 @@ impl Machine {
     /// `task_can_run_on_remote_rq()`.
     pub(super) fn may_move_to(&self, id: TaskId, cpu: usize) -> bool {
         let task = &self.tasks[id];
-        task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && self.topology.online.has(cpu)
+        task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && self.topology.active.has(cpu)
     }
 
     /// `dispatch_enqueue()`.
@@ -101,6 +135,7 @@ impl Machine {
             }
             DsqTarget::Local(cpu) => {
                 self.note_task(id);
+                self.leave_custody(id);
                 self.tasks[id].place = TaskPlace::Local(cpu);
                 if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
                     self.cpus[cpu].local.push_front(id);
@@ -109,6 +144,13 @@ impl Machine {
                 }
                 self.notice_local(id, cpu, flags & ENQ_PREEMPT != 0);
             }
+        }
+    }
+
+    /// `call_task_dequeue()`, from 7.1.
+    fn leave_custody(&mut self, id: TaskId) {
+        if std::mem::take(&mut self.tasks[id].in_custody) {
+            self.op_dequeue(self.this_cpu(), id, 0);
         }
     }
 
@@ -264,11 +306,11 @@ impl Machine {
         self.interrupt_soon(cpu);
     }
 
-    /// `ops_dequeue()`: the scheduler loses a task that it had in hand.
+    /// `ops_dequeue()`: the scheduler loses a task that it had in hand; from 7.1 also one that waits in a queue of its own.
     pub(super) fn take_from_bpf(&mut self, cpu: usize, id: TaskId, flags: u64) {
-        if self.tasks[id].in_bpf {
+        let in_custody = std::mem::take(&mut self.tasks[id].in_custody);
+        if std::mem::take(&mut self.tasks[id].in_bpf) || in_custody {
             self.op_dequeue(cpu, id, flags);
-            self.tasks[id].in_bpf = false;
         }
     }
 

@@ -75,7 +75,9 @@ impl Machine {
     /// `ops.update_idle`, after the masks.
     pub(super) fn update_idle(&mut self, cpu: usize, idle: bool) {
         self.idle.update(&self.topology, cpu, idle);
-        self.op_update_idle(cpu, idle);
+        if !self.bypassing {
+            self.op_update_idle(cpu, idle);
+        }
     }
 
     /// `scx_select_cpu_dfl()`: an idle CPU that is taken for the task.

@@ -27,7 +27,11 @@ impl Machine {
     /// The event has been overtaken by another one.
     pub(crate) fn is_stale(&self, event: MachineEvent) -> bool {
         match event {
-            MachineEvent::Schedule(cpu) => self.cpus[cpu].resched_at != Some(self.now),
+            MachineEvent::Schedule(cpu) => {
+                self.cpus[cpu].resched_at != Some(self.now) || !self.topology.online.has(cpu)
+            }
+            // It stays in the list of the CPU until that is back.
+            MachineEvent::Interrupt(cpu) => !self.topology.online.has(cpu),
             MachineEvent::Done(cpu, run) => self.cpus[cpu].run != run,
             MachineEvent::Timer(index, start) => self.timers[index].nr_starts != start,
             _ => false,
@@ -73,7 +77,7 @@ impl Machine {
             self.kick_one(cpu, target, preempt);
         }
         for target in std::mem::take(&mut self.cpus[cpu].idle_kicks) {
-            if !self.can_skip_idle_kick(target) {
+            if self.topology.online.has(target) && !self.can_skip_idle_kick(target) {
                 self.resched_from(cpu, target);
             }
         }
@@ -82,8 +86,11 @@ impl Machine {
 
     /// `kick_one_cpu()`: a higher class is left alone.
     fn kick_one(&mut self, from: usize, cpu: usize, preempt: bool) {
+        if !self.topology.online.has(cpu) && cpu != from {
+            return;
+        }
         let curr = self.cpus[cpu].curr;
-        if curr.is_some_and(|id| self.tasks[id].class == TaskClass::RealTime) {
+        if curr.is_some_and(|id| self.tasks[id].class != TaskClass::Ext) {
             return;
         }
         if let Some(id) = curr.filter(|_| preempt) {
@@ -118,6 +125,6 @@ impl Machine {
     /// A timer is due.
     pub(crate) fn fire_timer(&mut self, index: usize) {
         let Timer { address, cpu, .. } = self.timers[index];
-        self.op_timer(cpu, address);
+        self.op_timer(self.online_cpu(cpu), address);
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! Each rule follows the kernel's code; docs/simulator.md names the functions, and says where this is simpler.
 
+mod bypass;
 mod callbacks;
+mod change;
 mod cpu;
 mod enqueue;
+mod hotplug;
 mod idle;
 mod kick;
 mod pick;
@@ -50,6 +53,10 @@ pub enum MachineEvent {
     Notify(usize),
     /// A timer of the scheduler's: its place in the table, and which start of it.
     Timer(usize, u64),
+    /// A CPU that goes offline is to be empty by now.
+    Emptied(usize),
+    /// An event of the scenario.
+    Scenario(usize),
 }
 
 /// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
@@ -63,6 +70,8 @@ pub enum InjectedFault {
     ForbiddenCpu,
     /// Idle CPUs are not kicked.
     ForgottenKicks,
+    /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
+    KeptFromMigrating,
 }
 
 /// The scheduler inserts from `ops.dispatch`.
@@ -131,6 +140,9 @@ pub struct Machine {
     iterators: BTreeMap<u64, std::vec::IntoIter<TaskId>>,
     nr_iterators: u64,
     next_sequence: u64,
+    bypassing: bool,
+    /// The host has some CPU until then.
+    stolen_until: u64,
     error: Option<String>,
 }
 
@@ -156,7 +168,7 @@ pub(crate) fn is_park(dsq_id: u64) -> bool {
 
 impl Machine {
     /// A machine that idles, with the scheduler's memory as it was when it was compiled. One at a time: see [`crate::run`].
-    pub(crate) fn new(profile: Profile, topology: TopologySpec, costs: Costs, engine_pid: u32) -> Self {
+    pub(crate) fn new(profile: Profile, topology: TopologySpec, costs: Costs, engine_pid: u32, broken: u32) -> Self {
         let nr_cpus = topology.nr_cpus;
         let mut config = abi::BpfConfig {
             engine_pid,
@@ -165,6 +177,7 @@ impl Machine {
             fast_llc: topology.fast_llc() as u32,
             cores_differ: u32::from(topology.cores_differ()),
             reenqueue_anywhere: u32::from(profile.reenqueues_anywhere),
+            broken,
         };
         #[allow(unsafe_code)]
         // SAFETY: the caller holds the lock of `crate::run`, so nobody else uses the scheduler's memory.
@@ -207,6 +220,8 @@ impl Machine {
             iterators: BTreeMap::new(),
             nr_iterators: 0,
             next_sequence: 0,
+            bypassing: false,
+            stolen_until: 0,
             error: None,
         }
     }
@@ -225,8 +240,14 @@ impl Machine {
         let outer_cpu = std::mem::replace(&mut self.this_cpu, cpu);
         let ops = self.ops;
         let outer = CURRENT.replace(&raw mut *self);
+        let current = self.current_raw();
+        // `__bpf_prog_enter()`: with CONFIG_PREEMPT_RCU, which these kernels have, the current task cannot migrate meanwhile.
+        // SAFETY: a task that is current is alive; no reference to it is held.
+        unsafe { (*current).migration_disabled += 1 };
         // SAFETY: the table is a variable of the scheduler's, which nobody changes during a run.
         let result = f(unsafe { &*ops });
+        // SAFETY: as above.
+        unsafe { (*current).migration_disabled -= 1 };
         CURRENT.set(outer);
         self.this_cpu = outer_cpu;
         result
@@ -288,6 +309,11 @@ impl Machine {
         self.by_pid.remove(&pid);
     }
 
+    /// Kicks are late: the host has a CPU, or the scheduler is passed by.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.bypassing || self.now < self.stolen_until + self.costs.kick_bound_ns()
+    }
+
     /// The CPU on which the scheduler runs.
     pub(crate) fn this_cpu(&self) -> usize {
         self.this_cpu
@@ -338,9 +364,9 @@ impl Machine {
         self.bpf(cpu, |_| unsafe { abi::sim_bpf_doorbell() });
     }
 
-    /// Allowed CPUs of a task that are online.
+    /// Allowed CPUs of a task that take tasks.
     pub(crate) fn usable(&self, id: TaskId) -> CpuMask {
-        self.tasks[id].mask().and(&self.topology.online)
+        self.tasks[id].mask().and(&self.topology.active)
     }
 }
 

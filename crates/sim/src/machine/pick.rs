@@ -24,6 +24,7 @@ impl Machine {
             self.switch(cpu, prev, next, blocked.is_none());
         }
         self.cpus[cpu].resched_at = None;
+        self.push_from_dying(cpu);
         if self.cpus[cpu].reenqueues || !self.cpus[cpu].deferred.is_empty() {
             self.run_deferred(cpu);
         }
@@ -32,7 +33,7 @@ impl Machine {
     fn block_current(&mut self, cpu: usize, id: TaskId) {
         match self.tasks[id].class {
             TaskClass::Ext => self.dequeue_current(cpu, id),
-            TaskClass::RealTime => self.cpus[cpu].realtime.retain(|other| *other != id),
+            TaskClass::RealTime | TaskClass::Stop => self.cpus[cpu].realtime.retain(|other| *other != id),
         }
     }
 
@@ -40,7 +41,7 @@ impl Machine {
     /// previous task is of that class; later kernels ask when it is sched_ext's turn.
     fn pick_next(&mut self, cpu: usize, prev: Option<TaskId>) -> Option<TaskId> {
         let realtime = self.cpus[cpu].realtime.front().copied();
-        let prev_is_realtime = prev.is_some_and(|id| self.tasks[id].class == TaskClass::RealTime);
+        let prev_is_realtime = prev.is_some_and(|id| self.tasks[id].class != TaskClass::Ext);
         let balances_first = self.profile.balances_before_pick && !prev_is_realtime;
         if realtime.is_none() || balances_first {
             self.balance(cpu, prev);
@@ -68,7 +69,15 @@ impl Machine {
         if has_slice(self) {
             self.cpus[cpu].keeps = true;
         } else if self.cpus[cpu].local.is_empty() && !self.consume(GLOBAL, cpu) {
-            self.ask_for_work(cpu, prev_ext, &has_slice);
+            if self.bypassing {
+                self.consume_bypassed(cpu);
+            } else if self.topology.active.has(cpu) {
+                self.ask_for_work(cpu, prev_ext, &has_slice);
+            }
+            // `balance_one()`: with nothing else to run the previous task goes on, unless the scheduler wants to know.
+            self.cpus[cpu].keeps |= runnable.is_some()
+                && self.cpus[cpu].local.is_empty()
+                && (self.bypassing || !self.topology.active.has(cpu));
         }
         self.cpus[cpu].in_balance = false;
     }
@@ -127,6 +136,9 @@ impl Machine {
         if self.tasks[id].class == TaskClass::Ext {
             self.put_prev_ext(cpu, id, next);
         }
+        if self.tasks[id].kernel().migration_disabled != 0 {
+            self.tasks[id].stay_on(cpu);
+        }
     }
 
     /// `put_prev_task_scx()`.
@@ -140,7 +152,7 @@ impl Machine {
                 self.do_enqueue(cpu, id, flags);
             }
         }
-        if let Some(next) = next.filter(|next| self.tasks[*next].class == TaskClass::RealTime)
+        if let Some(next) = next.filter(|next| self.tasks[*next].class != TaskClass::Ext)
             && !self.cpus[cpu].released
             && !self.profile.reenqueues_anywhere
         {
@@ -209,7 +221,7 @@ impl Machine {
 
     /// Accounts for the idleness of a CPU so far.
     pub(crate) fn end_idleness(&mut self, cpu: usize) {
-        let idle_ns = self.now - self.cpus[cpu].idle_since.max(self.cpus[cpu].charged_until);
+        let idle_ns = self.now.saturating_sub(self.cpus[cpu].idle_since.max(self.cpus[cpu].charged_until));
         self.cpus[cpu].charged_until = self.now;
         self.stats.idle_ns += idle_ns;
     }
@@ -229,8 +241,8 @@ impl Machine {
     pub(crate) fn charge(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         let Some(id) = state.curr else { return };
-        let ran_ns = self.now - state.charged_until;
-        state.charged_until = self.now;
+        let ran_ns = self.now.saturating_sub(state.charged_until);
+        state.charged_until += ran_ns;
         let worked_ns = self.now.saturating_sub(state.worked_until);
         state.worked_until += worked_ns;
         let worked_ns = worked_ns * self.topology.speed_percent(cpu) / 100;
@@ -267,7 +279,11 @@ impl Machine {
         };
         self.charge(cpu);
         if self.tasks[id].class == TaskClass::Ext {
-            self.op_tick(cpu, id);
+            if self.bypassing {
+                self.tasks[id].kernel_mut().scx.slice = 0;
+            } else {
+                self.op_tick(cpu, id);
+            }
             if self.tasks[id].kernel().scx.slice == 0 {
                 self.resched_from(cpu, cpu);
             }

@@ -6,7 +6,7 @@ use super::Machine;
 use crate::task::{TaskId, TaskPlace};
 
 /// `SCX_DSQ_FLAG_BUILTIN`.
-const BUILTIN: u64 = 1 << 63;
+pub(super) const BUILTIN: u64 = 1 << 63;
 /// `SCX_DSQ_FLAG_LOCAL_ON`.
 const LOCAL_ON_FLAG: u64 = 1 << 62;
 /// `SCX_DSQ_GLOBAL`.
@@ -114,6 +114,7 @@ impl Machine {
             TaskPlace::None => {}
             TaskPlace::Local(cpu) => self.cpus[cpu].local.retain(|other| *other != id),
             TaskPlace::Deferred(cpu) => self.cpus[cpu].deferred.retain(|other| *other != id),
+            TaskPlace::Bypassed(cpu) => self.cpus[cpu].bypassed.retain(|other| *other != id),
             TaskPlace::Queue(dsq_id, key) => {
                 if let Some(queue) = self.queues.get_mut(&dsq_id) {
                     queue.tasks.remove(&key);

@@ -20,7 +20,7 @@ impl Machine {
 
     /// `wake_up_new_task()`, on the parent's CPU.
     pub(crate) fn start(&mut self, on_cpu: usize, id: TaskId) {
-        if self.tasks[id].may_run_on(on_cpu) {
+        if self.usable(id).has(on_cpu) {
             self.tasks[id].cpu = on_cpu;
         }
         self.activate(on_cpu, id, WAKE_FORK, 0);
@@ -36,10 +36,17 @@ impl Machine {
         task.state = State::Runnable;
         task.waits_since = Some(now);
         task.woken = true;
-        if task.class == TaskClass::RealTime {
-            let cpu = task.cpu;
-            self.cpus[cpu].realtime.push_back(id);
-            if self.cpus[cpu].curr.is_none_or(|curr| self.tasks[curr].class == TaskClass::Ext) {
+        if task.class != TaskClass::Ext {
+            let (cpu, class) = (task.cpu, task.class);
+            let cpu = if class == TaskClass::Stop { cpu } else { self.active_cpu(cpu) };
+            self.tasks[id].cpu = cpu;
+            if class == TaskClass::Stop {
+                self.cpus[cpu].realtime.push_front(id);
+            } else {
+                self.cpus[cpu].realtime.push_back(id);
+            }
+            let gives_way = |curr: TaskId| class == TaskClass::Stop || self.tasks[curr].class == TaskClass::Ext;
+            if self.cpus[cpu].curr.is_none_or(gives_way) {
                 self.resched_from(on_cpu, cpu);
             }
             return;
@@ -58,10 +65,17 @@ impl Machine {
 
     /// `select_task_rq()`: tasks that may run in one place only are not asked about.
     fn select_cpu(&mut self, on_cpu: usize, id: TaskId, wake_flags: u64) -> usize {
+        if self.usable(id).is_empty() {
+            self.break_affinity(id);
+        }
         let task = &self.tasks[id];
         let (prev, usable) = (task.cpu, self.usable(id));
         if task.kernel().nr_cpus_allowed == 1 || task.kernel().migration_disabled != 0 {
             return usable.first().unwrap_or(prev);
+        }
+        if self.bypassing {
+            let idle = self.select_cpu_default(id, prev, wake_flags);
+            return idle.or_else(|| usable.has(prev).then_some(prev)).or_else(|| usable.first()).unwrap_or(prev);
         }
         let outer = self.enqueuing.replace(id);
         let chosen = self.op_select_cpu(on_cpu, id, wake_flags);

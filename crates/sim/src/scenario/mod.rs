@@ -1,5 +1,6 @@
 //! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
 
+mod events;
 mod hardware;
 
 use std::ops::Range;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::abi::CpuMask;
+pub use crate::scenario::events::{EventKind, ScenarioEvent};
 pub use crate::scenario::hardware::MachineSpec;
 use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
@@ -33,6 +35,9 @@ pub struct Scenario {
     pub cgroup: Vec<Spanned<Cgroup>>,
     /// Tasks.
     pub group: Vec<Spanned<ScenarioGroup>>,
+    /// What happens to them.
+    #[serde(default)]
+    pub event: Vec<Spanned<ScenarioEvent>>,
 }
 
 /// A control group, with what its files say.
@@ -138,6 +143,9 @@ pub struct ScenarioGroup {
     /// They belong to the real-time class: of one CPU.
     #[serde(default)]
     pub realtime: bool,
+    /// After each piece of work they go on for half as long with their migration disabled.
+    #[serde(default)]
+    pub disables_migration: bool,
 }
 
 impl ScenarioGroup {
@@ -213,6 +221,7 @@ impl Scenario {
         for group in &self.group {
             self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
         }
+        self.event.iter().try_for_each(|event| self.check_event(event))?;
         self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))
     }
 
@@ -300,12 +309,14 @@ mod tests {
     fn bad_scenarios_are_refused_with_place_and_reason() {
         for (from, to, message) in [
             ("cpus = 2", "cpus = 0", "a.toml:4: cpus is 0, allowed is 1 to 1024"),
-            ("cpus = 2", "cpus = 2\nkernel = \"5.4\"", "a.toml:5: kernel is 5.4, known are 6.18, 7.3"),
+            ("cpus = 2", "cpus = 2\nkernel = \"5.4\"", "a.toml:5: kernel is 5.4, known are 6.16, 6.18, 7.2, 7.3"),
             ("\"hog\"", "\"hog\"\nnice = 20", "a.toml:8: nice is 20, allowed is -20 to 19"),
             ("\"hog\"", "\"napper\"\nsleep_us = 5", "a.toml:5: group a: compute_us is missing"),
             ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
             ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: there is no cgroup b before this"),
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
+            ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"nice\"", "a.toml:8: event Nice: group is missing"),
+            ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"steal\"", "a.toml:8: event Steal: for_us is missing"),
             ("cpus = 2", "cpus = 2\nnodes = 2", "a.toml:5: nodes is 2, allowed is 1 to 1"),
             ("cpus = 2", "cpus = 2\ncores = [{ count = 3 }]", "a.toml:4: cpus is 2, the cores have 3"),
         ] {

@@ -80,10 +80,10 @@ static inline u32 bpf_cpumask_first(const struct cpumask *mask)
 }
 
 /*
- * CO-RE questions. This kernel has every field that the scheduler asks about but the mark of CONFIG_PREEMPT_RCU: the prolog of
- * BPF programs does not disable migration here, so a task with migration disabled is one that did so itself.
+ * CO-RE questions. This kernel has every field that the scheduler asks about, the mark of CONFIG_PREEMPT_RCU too: the prolog of
+ * BPF programs disables the migration of the task that they run on (Machine::bpf()).
  */
-#define bpf_core_field_exists(field) (__builtin_strcmp(#field, "p->rcu_read_lock_nesting") != 0)
+#define bpf_core_field_exists(field) 1
 static const bool __scx_prolog_disables_migration;
 
 /* What was set for the move holds for one. */

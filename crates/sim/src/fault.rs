@@ -1,0 +1,20 @@
+//! Copies of the scheduler that are broken on purpose, to see that the simulator notices.
+
+/// What is broken; `native/broken.txt` has the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BrokenCopy {
+    /// A task that is to wait in a queue is not put there.
+    LostTask = 1,
+    /// A task is dispatched twice.
+    DoubleDispatch = 2,
+    /// Tasks are sent to the last CPU, whether they may run there or not.
+    ForbiddenCpu = 3,
+    /// No idle CPU is kicked for a task that was queued.
+    ForgottenKick = 4,
+    /// What the prompt owe to the others is not paid back.
+    StarvedClass = 5,
+}
+
+/// Names of those whose lines are not in the source any more.
+pub const UNFIT_FAULTS: &str = env!("SIM_UNFIT_FAULTS");

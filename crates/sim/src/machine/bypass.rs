@@ -1,0 +1,53 @@
+//! The scheduler is passed by, as during suspend: `scx_bypass()`. Tasks run in the order of their arrival.
+
+use super::Machine;
+use super::enqueue::SLICE_BYPASS_NS;
+use super::queue::{DsqTarget, GLOBAL};
+use crate::task::{TaskClass, TaskId, TaskPlace};
+
+impl Machine {
+    /// Begins or ends. Each runnable task is taken off its run queue and put back, so that it goes by the new rule.
+    pub(crate) fn bypass(&mut self, on: bool) {
+        if self.bypassing == on {
+            return;
+        }
+        self.bypassing = on;
+        for id in 0..self.tasks.len() {
+            if self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued() {
+                self.cycle(id);
+            }
+        }
+        for cpu in self.topology.online.clone().iter() {
+            self.resched_from(self.online_cpu(0), cpu);
+        }
+    }
+
+    /// `do_enqueue_task()` while it lasts: up to 6.18 in the global queue, later in one of the CPU's.
+    pub(super) fn enqueue_bypassing(&mut self, id: TaskId, cpu: usize, flags: u64) {
+        if !self.profile.bypasses_by_cpu {
+            self.enqueue_by_kernel(id, DsqTarget::Queue(GLOBAL), flags);
+            self.tasks[id].kernel_mut().scx.slice = SLICE_BYPASS_NS;
+            return;
+        }
+        self.note_task(id);
+        self.tasks[id].in_bpf = false;
+        self.tasks[id].direct = None;
+        self.tasks[id].kernel_mut().scx.slice = SLICE_BYPASS_NS;
+        self.tasks[id].place = TaskPlace::Bypassed(cpu);
+        self.cpus[cpu].bypassed.push_back(id);
+    }
+
+    /// The part of `balance_one()` for that queue. Others' queues are emptied too (`bypass_lb_cpu()`, at longer intervals).
+    pub(super) fn consume_bypassed(&mut self, cpu: usize) {
+        let own = self.cpus[cpu].bypassed.iter().copied().find(|id| self.tasks[*id].may_run_on(cpu));
+        let others = || {
+            let waiting = self.cpus.iter().flat_map(|other| other.bypassed.iter().copied());
+            waiting.into_iter().find(|id| self.may_move_to(*id, cpu))
+        };
+        if let Some(id) = own.or_else(others) {
+            self.leave_place(id);
+            self.tasks[id].cpu = cpu;
+            self.dispatch_enqueue(id, DsqTarget::Local(cpu), 0, false);
+        }
+    }
+}
