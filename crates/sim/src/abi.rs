@@ -240,6 +240,38 @@ pub struct Ops {
     pub(crate) name: [c_char; 128],
 }
 
+impl Ops {
+    /// A scheduler that leaves everything to the kernel.
+    pub(crate) const NONE: Self = Self {
+        select_cpu: None,
+        enqueue: None,
+        dequeue: None,
+        dispatch: None,
+        tick: None,
+        runnable: None,
+        running: None,
+        stopping: None,
+        quiescent: None,
+        set_weight: None,
+        set_cpumask: None,
+        update_idle: None,
+        cpu_acquire: None,
+        cpu_release: None,
+        init_task: None,
+        exit_task: None,
+        enable: None,
+        disable: None,
+        cpu_online: None,
+        cpu_offline: None,
+        init: None,
+        exit: None,
+        dispatch_max_batch: 0,
+        flags: 0,
+        timeout_ms: 0,
+        name: [0; 128],
+    };
+}
+
 /// `struct sim_config` of `glue.c`.
 #[repr(C)]
 pub struct BpfConfig {

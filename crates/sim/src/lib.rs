@@ -10,6 +10,7 @@
 mod abi;
 #[cfg(test)]
 mod bandwidth;
+mod baseline;
 mod cgroups;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
@@ -31,6 +32,7 @@ mod trace;
 mod user;
 mod work;
 
+pub use baseline::BaselineScheduler;
 pub use fault::{BrokenCopy, UNFIT_FAULTS};
 pub use invariants::{Rule, Violation};
 pub use machine::InjectedFault;

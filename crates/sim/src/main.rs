@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{Mode, Scenario, SimulationOptions, run};
+use scherzo_sim::{BaselineScheduler, Mode, Scenario, SimulationOptions, run};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -24,6 +24,9 @@ struct Arguments {
     /// Have the engine in user space apply the policy, instead of the kernel side
     #[arg(long)]
     user_seat: bool,
+    /// Another scheduler to compare with, instead of this project's: fifo, vruntime
+    #[arg(long, value_parser = parse_baseline)]
+    baseline: Option<BaselineScheduler>,
     /// Write what ran where, for Perfetto
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -31,6 +34,11 @@ struct Arguments {
 
 fn parse_mode(name: &str) -> Result<Mode, String> {
     Mode::from_name(name).ok_or_else(|| format!("known are {}", Mode::ALL.map(Mode::name).join(", ")))
+}
+
+fn parse_baseline(name: &str) -> Result<BaselineScheduler, String> {
+    let known = BaselineScheduler::ALL.map(BaselineScheduler::name).join(", ");
+    BaselineScheduler::ALL.into_iter().find(|baseline| baseline.name() == name).ok_or(format!("known are {known}"))
 }
 
 fn main() -> ExitCode {
@@ -55,6 +63,7 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         mode: arguments.mode,
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
+        baseline: arguments.baseline,
         ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);

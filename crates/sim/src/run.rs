@@ -7,6 +7,7 @@ use scherzo_wire::control::Mode;
 use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
+use crate::baseline::BaselineScheduler;
 use crate::cgroups::Cgroups;
 use crate::events::Happenings;
 use crate::fault::BrokenCopy;
@@ -43,11 +44,21 @@ pub struct SimulationOptions {
     pub fault: Option<InjectedFault>,
     /// What is broken on purpose in the scheduler.
     pub broken: Option<BrokenCopy>,
+    /// Another scheduler instead.
+    pub baseline: Option<BaselineScheduler>,
 }
 
 impl Default for SimulationOptions {
     fn default() -> Self {
-        Self { seed: 1, mode: Mode::Interactive, kernel_seat: true, trace: false, fault: None, broken: None }
+        Self {
+            seed: 1,
+            mode: Mode::Interactive,
+            kernel_seat: true,
+            trace: false,
+            fault: None,
+            broken: None,
+            baseline: None,
+        }
     }
 }
 
@@ -99,6 +110,9 @@ impl<'a> Simulation<'a> {
     fn begin(&mut self, options: &SimulationOptions) {
         if options.trace {
             self.machine.trace.enable();
+        }
+        if let Some(baseline) = options.baseline {
+            self.machine.compare_with(baseline);
         }
         self.machine.attach();
         let all = CpuMask::of(0..self.machine.cpus.len());

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use scherzo_sim::{BrokenCopy, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
+use scherzo_sim::{
+    BaselineScheduler, BrokenCopy, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run,
+};
 
 fn scenario(name: &str) -> Scenario {
     Scenario::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml"))
@@ -424,4 +426,25 @@ fn a_task_that_a_realtime_task_drives_away_does_not_keep_the_cpu() {
     let kept = SimulationOptions { fault: Some(InjectedFault::KeptFromMigrating), ..SimulationOptions::default() };
     let report = run(&on_kernel("realtime-naps", "6.18"), &kept);
     assert!(spread(&report, "hogs") > 100, "{report}");
+}
+
+/// The same tasks under simpler schedulers: one knows no weights, the other nearly keeps them, both let frames wait behind what computes.
+#[test]
+fn baselines_do_what_they_are_known_for() {
+    let with = |name: &str, baseline| {
+        let report =
+            run(&scenario(name), &SimulationOptions { baseline: Some(baseline), ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        report
+    };
+    let share = |report: &SimulationReport, group: &str| report.group(group).expect("a group").share;
+    let report = with("nice-hogs", BaselineScheduler::Fifo);
+    assert_eq!(share(&report, "nice-0"), share(&report, "nice-5"), "{report}");
+    let report = with("nice-hogs", BaselineScheduler::Vruntime);
+    assert!(share(&report, "nice-0") > 180 * share(&report, "nice-5") / 100, "{report}");
+    for (baseline, percent) in [(BaselineScheduler::Fifo, 90), (BaselineScheduler::Vruntime, 10)] {
+        let report = with("frames", baseline);
+        let frames = report.group("frames").expect("a group");
+        assert!(100 * frames.nr_missed > percent * frames.nr_done, "{report}");
+    }
 }

@@ -19,6 +19,9 @@ pub(crate) struct SimOptions {
     /// The scheduler's mode
     #[arg(long)]
     mode: Option<String>,
+    /// Another scheduler to compare with: fifo, vruntime
+    #[arg(long)]
+    baseline: Option<String>,
     /// Write what ran where to this file, for Perfetto
     #[arg(long)]
     trace: Option<String>,
@@ -35,6 +38,7 @@ pub(crate) fn run(checkout: &Path, options: &SimOptions) -> Result<ExitCode> {
         ("--seed", options.seed.map(|seed| seed.to_string())),
         ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
         ("--mode", options.mode.clone()),
+        ("--baseline", options.baseline.clone()),
         ("--trace", options.trace.clone()),
     ];
     for (flag, value) in flags {

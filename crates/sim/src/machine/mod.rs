@@ -23,6 +23,7 @@ use std::rc::Rc;
 use scherzo_wire::layout::{ControlPage, CpuStats, Slot};
 
 use crate::abi::{self, CpuMask, Ops, TaskStruct};
+use crate::baseline::BaselineScheduler;
 use crate::invariants::Invariants;
 use crate::profile::{Costs, Profile, TopologySpec};
 use crate::stats::MachineStats;
@@ -141,6 +142,7 @@ pub struct Machine {
     nr_iterators: u64,
     next_sequence: u64,
     bypassing: bool,
+    is_baseline: bool,
     /// The host has some CPU until then.
     stolen_until: u64,
     error: Option<String>,
@@ -221,9 +223,16 @@ impl Machine {
             nr_iterators: 0,
             next_sequence: 0,
             bypassing: false,
+            is_baseline: false,
             stolen_until: 0,
             error: None,
         }
+    }
+
+    /// Another scheduler than the one that was compiled in.
+    pub(crate) fn compare_with(&mut self, baseline: BaselineScheduler) {
+        self.ops = baseline.ops();
+        self.is_baseline = true;
     }
 
     /// The scheduler is attached.

@@ -77,7 +77,7 @@ impl Machine {
             // `balance_one()`: with nothing else to run the previous task goes on, unless the scheduler wants to know.
             self.cpus[cpu].keeps |= runnable.is_some()
                 && self.cpus[cpu].local.is_empty()
-                && (self.bypassing || !self.topology.active.has(cpu));
+                && (self.bypassing || self.is_baseline || !self.topology.active.has(cpu));
         }
         self.cpus[cpu].in_balance = false;
     }
@@ -113,7 +113,7 @@ impl Machine {
         self.cpus[cpu].curr = next;
         self.without_task.set(cpu, next.is_none());
         self.note_cpu(cpu);
-        if self.profile.reenqueues_anywhere {
+        if self.profile.reenqueues_anywhere && !self.is_baseline {
             self.op_sched_switch(cpu, preempted, next);
         }
         self.cpus[cpu].current = next;
