@@ -156,7 +156,12 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	}
 	ours_returned(cpuc, scx_bpf_now());
 	stats->nr_idle_entries++;
-	if (cpuc->rechecked || !cpuc->online)
+	if (!cpuc->online) {
+		/* The kernel marks it as idle for the last time: a task that was queued would have this CPU kicked, in vain. */
+		scx_bpf_test_and_clear_cpu_idle(cpu);
+		return;
+	}
+	if (cpuc->rechecked)
 		return;
 	if (nr_queued(DSQ_INTERACTIVE, cpuc->llc) || nr_queued(DSQ_BATCH, cpuc->llc) ||
 	    nr_queued(DSQ_FIFO, cpuc->llc) || nr_queued(DSQ_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {

@@ -95,6 +95,8 @@ impl Machine {
         // `rq->nr_running` counts what waits in the scheduler's queues as well.
         let left = self.tasks.iter().position(|task| task.cpu == cpu && task.state == State::Runnable);
         if left.is_none() && self.cpus[cpu].curr.is_none() && !self.cpus[cpu].interrupt_pending {
+            // The thread that takes it down (`take_cpu_down()`) is the last before the idle task, which marks it as idle.
+            self.update_idle(cpu, true);
             self.topology.online.set(cpu, false);
             return;
         }
@@ -128,11 +130,6 @@ impl Machine {
     /// This CPU, or if it is gone one that is not.
     pub(crate) fn online_cpu(&self, cpu: usize) -> usize {
         if self.topology.online.has(cpu) { cpu } else { self.topology.online.first().unwrap_or(cpu) }
-    }
-
-    /// This CPU, or if it takes no tasks one that does.
-    pub(super) fn active_cpu(&self, cpu: usize) -> usize {
-        if self.topology.active.has(cpu) { cpu } else { self.topology.active.first().unwrap_or(cpu) }
     }
 
     /// The host runs something else on the CPU. Nobody is charged for that: `rq_clock_task()` leaves stolen time out.

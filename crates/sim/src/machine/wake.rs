@@ -37,8 +37,8 @@ impl Machine {
         task.waits_since = Some(now);
         task.woken = true;
         if task.class != TaskClass::Ext {
-            let (cpu, class) = (task.cpu, task.class);
-            let cpu = if class == TaskClass::Stop { cpu } else { self.active_cpu(cpu) };
+            let class = task.class;
+            let cpu = self.cpu_of_higher_class(id);
             self.tasks[id].cpu = cpu;
             if class == TaskClass::Stop {
                 self.cpus[cpu].realtime.push_front(id);
@@ -61,6 +61,18 @@ impl Machine {
         if self.cpus[cpu].curr.is_none() {
             self.resched_from(on_cpu, cpu);
         }
+    }
+
+    /// Higher classes stay where they are, unless that CPU takes no tasks.
+    fn cpu_of_higher_class(&mut self, id: TaskId) -> usize {
+        let cpu = self.tasks[id].cpu;
+        if self.tasks[id].class == TaskClass::Stop || self.usable(id).has(cpu) {
+            return cpu;
+        }
+        if self.usable(id).is_empty() {
+            self.break_affinity(id);
+        }
+        self.usable(id).first().unwrap_or(cpu)
     }
 
     /// `select_task_rq()`: tasks that may run in one place only are not asked about.
