@@ -262,6 +262,14 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
 }
 
+/// Nothing looks at the limits of a task that goes on at the end of each slice because nobody else wants its CPU.
+#[test]
+fn known_fault_a_limit_that_is_seen_late() {
+    let report = outcome("limit-seen-late");
+    all_rules_hold(&report);
+    known_fault("a limit that is seen late", is_fair(&report, "outer", 20), &report);
+}
+
 /// What a limited group has is divided among those in it, however they nap, and tasks outside it are not held up.
 #[test]
 fn who_naps_takes_no_more_of_a_limit() {
