@@ -262,12 +262,12 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
 }
 
-/// Nothing looks at the limits of a task that goes on at the end of each slice because nobody else wants its CPU.
+/// A group counts as read when one within it was (`group_of()`), but its own tasks' limit is not read with that.
 #[test]
-fn known_fault_a_limit_that_is_seen_late() {
-    let report = outcome("limit-seen-late");
+fn known_fault_the_limit_of_tasks_beside_a_group() {
+    let report = outcome("limit-above");
     all_rules_hold(&report);
-    known_fault("a limit that is seen late", is_fair(&report, "outer", 20), &report);
+    known_fault("the limit of tasks beside a group", is_fair(&report, "outer", 20), &report);
 }
 
 /// What a limited group has is divided among those in it, however they nap, and tasks outside it are not held up.
