@@ -19,7 +19,7 @@ const EVENTS: [&str; 9] = [
 ];
 
 /// How many machines are tried.
-const NR_MACHINES: u64 = 400;
+const NR_MACHINES: u64 = 500;
 
 /// A scenario that follows from the seed alone.
 fn random_scenario(rng: &mut Rng) -> String {
@@ -91,7 +91,7 @@ fn outcome(seed: u64) -> (String, SimulationReport) {
     (format!("seed {seed}, mode {}\n{text}", mode.name()), report)
 }
 
-/// A task whose affinity changes while a limit holds it up may wait beside an idle CPU afterwards: seed 348, once in 400 machines.
+/// A task whose affinity changes while a limit holds it up may wait beside an idle CPU afterwards: seed 348, once in 500 machines.
 fn is_known(machine: &str, rule: Rule) -> bool {
     rule == Rule::IdleBesideWaiting && machine.contains("quota_us") && machine.contains("\"affinity\"")
 }
@@ -105,5 +105,5 @@ fn the_rules_hold_on_random_machines() {
         assert!(broken.next().is_none(), "{what}\n{report}");
         nr_events += report.nr_events;
     }
-    assert!(nr_events > 100_000, "{nr_events} events say little");
+    assert!(nr_events > 1_000_000, "{nr_events} events say little");
 }
