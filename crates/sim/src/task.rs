@@ -87,6 +87,7 @@ pub struct Identity {
 }
 
 /// A task.
+#[expect(clippy::struct_excessive_bools, reason = "states of the kernel's that do not depend on each other")]
 pub struct Task {
     block: NonNull<Block>,
     /// Its class.

@@ -146,13 +146,13 @@ impl Machine {
 
     /// When the CPU of an event gets to it, if the host has that CPU now.
     pub(crate) fn put_off_until(&self, event: MachineEvent) -> Option<u64> {
-        let cpu = match event {
-            MachineEvent::Schedule(cpu)
-            | MachineEvent::Tick(cpu)
-            | MachineEvent::Done(cpu, _)
-            | MachineEvent::Interrupt(cpu)
-            | MachineEvent::Notify(cpu) => cpu,
-            _ => return None,
+        let (MachineEvent::Schedule(cpu)
+        | MachineEvent::Tick(cpu)
+        | MachineEvent::Done(cpu, _)
+        | MachineEvent::Interrupt(cpu)
+        | MachineEvent::Notify(cpu)) = event
+        else {
+            return None;
         };
         Some(self.cpus[cpu].stolen_until).filter(|until| *until > self.now)
     }
