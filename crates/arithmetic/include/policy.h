@@ -228,17 +228,23 @@ static inline u64 policy_wake(u64 vruntime, u64 clock, u64 passed)
 }
 
 /*
- * Virtual runtime within reach of the LLC's virtual clock, so that neither a long run nor a long wait is remembered for ever:
- * not further ahead than lets it wait as long as tasks may, and not further behind than four slices of its own time.
+ * Virtual runtime within reach of the LLC's virtual clock, so that a long wait is not remembered for ever: not further behind than four
+ * slices of the task's own time.
  */
-static inline u64 policy_place(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight, s64 max_lag)
+static inline u64 policy_catch_up(u64 vruntime, u64 clock, u64 slice_ns, u32 flat_weight)
 {
-	s64 reach = policy_virtual_ns(4 * slice_ns, flat_weight);
-	s64 lag = (s64)(vruntime - clock);
+	u64 earliest = clock - policy_virtual_ns(4 * slice_ns, flat_weight);
 
-	if (lag > max_lag)
-		return clock + max_lag;
-	return lag < -reach ? clock - reach : vruntime;
+	return (s64)(vruntime - earliest) < 0 ? earliest : vruntime;
+}
+
+/*
+ * Whether a task that is so far ahead of the clock waits for less than the shortest of the longest waits. That takes no division, and
+ * almost always it does; if not, policy_max_lag() says how far ahead it may be.
+ */
+static inline bool policy_waits_briefly(u64 ahead, u64 fair_weight)
+{
+	return ahead <= POLICY_MAX_WAIT_NS && (ahead >> 10) * (fair_weight >> 10) <= POLICY_MAX_WAIT_NS;
 }
 
 /*
@@ -262,7 +268,7 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
  * What the turn of a task that must wait depends on. BPF keeps the account, since that takes every start and stop.
  */
 struct policy_account {
-	u64 vruntime; /* its place in virtual time, see policy_place() */
+	u64 vruntime; /* its place in virtual time, see policy_wake() and policy_catch_up() */
 	u64 credit_ns;
 	u64 mean_burst_ns; /* see policy_mean_burst() */
 	s64 max_lag; /* of its LLC, see policy_max_lag() */

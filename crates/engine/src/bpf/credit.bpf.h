@@ -148,6 +148,24 @@ static __always_inline s64 max_lag_of(const struct llc_ctx *llcx, const struct s
 	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, cpus_per_llc(page));
 }
 
+/* The task's virtual runtime, so far behind or ahead of the LLC's clock as the policy lets it be. */
+static __always_inline u64 within_reach(const struct task_ctx *tctx, const struct llc_ctx *llcx, u64 clock,
+					const struct scherzo_control *page)
+{
+	s64 ahead = signed_delta(tctx->vruntime, clock), fair_weight = READ_ONCE(llcx->fair_weight), max_lag;
+	u64 vruntime = tctx->vruntime;
+
+	if (ahead < 0) {
+		if (tctx->slept_ns)
+			vruntime = policy_wake(vruntime, clock, clock_passes(llcx, tctx->slept_ns, page));
+		return policy_catch_up(vruntime, clock, default_slice_ns(page), tctx->weight);
+	}
+	if (policy_waits_briefly(ahead, fair_weight > 0 ? fair_weight : 0))
+		return vruntime;
+	max_lag = max_lag_of(llcx, page);
+	return ahead > max_lag ? clock + max_lag : vruntime;
+}
+
 /* Gives the task its place in the virtual time of the LLC where it is now. */
 static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, const struct scherzo_control *page)
 {
@@ -160,11 +178,8 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 	if (from && tctx->llc != llc)
 		tctx->vruntime += clock - READ_ONCE(from->clock);
 	tctx->llc = llc;
-	if (tctx->slept_ns) {
-		tctx->vruntime = policy_wake(tctx->vruntime, clock, clock_passes(to, tctx->slept_ns, page));
-		tctx->slept_ns = 0;
-	}
-	tctx->vruntime = policy_place(tctx->vruntime, clock, default_slice_ns(page), tctx->weight, max_lag_of(to, page));
+	tctx->vruntime = within_reach(tctx, to, clock, page);
+	tctx->slept_ns = 0;
 }
 
 /*
@@ -286,6 +301,14 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		stop_being_prompt(tctx);
 }
 
+/* While only prompt tasks are runnable, nothing is owed: no running time counts for or against a kind. */
+static __always_inline bool may_change_lead(u32 llc)
+{
+	const struct llc_ctx *llcx = llc_ctx(llc);
+
+	return llcx && (READ_ONCE(llcx->fair_weight) > 0 || READ_ONCE(llcx->lead_ns));
+}
+
 /* How far the prompt of an LLC may be ahead. */
 static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
 {
@@ -355,7 +378,8 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	if (!ran_ns)
 		return;
 	charge_for(tctx, ran_ns, now);
-	change_lead(cpuc->llc, ran_ns, tctx->prompt);
+	if (may_change_lead(cpuc->llc))
+		change_lead(cpuc->llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && !tctx->credit_ns) {
 		stop_being_prompt(tctx);
 		count_weight(tctx, cpuc->llc);
