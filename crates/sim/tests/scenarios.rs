@@ -146,6 +146,15 @@ fn starting_programs_gets_its_share() {
     all_are_fair("fork-wait", 10);
 }
 
+/// The engine has never heard of any of them.
+#[test]
+fn programs_that_end_do_not_wake_the_engine() {
+    let report = outcome("fork-brief");
+    all_rules_hold(&report);
+    let woken = report.counters.iter().find(|(name, _)| *name == "nr_wake_engine");
+    assert!(woken.is_none(), "{report}");
+}
+
 /// By weight alone a turn would come after more than ten seconds.
 #[test]
 fn little_weight_waits_for_a_second_at_most() {

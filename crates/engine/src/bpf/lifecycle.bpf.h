@@ -137,7 +137,9 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 	index = tctx->slot;
 	tctx->slot = SCHERZO_NO_SLOT;
 	__sync_fetch_and_add(&page->nr_tasks, -1);
-	announce_exit(page, index, p->pid);
+	/* User space need not hear of the end of a task of which it has never heard. */
+	if (tctx->refreshed_ns)
+		announce_exit(page, index, p->pid);
 	bpf_map_push_elem(&free_slots, &index, 0);
 }
 
