@@ -445,16 +445,16 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 }
 
 /*
- * The task has been woken by the end of a child of its own. What it waited for was its own work, and no sleep: a loop of fork
- * and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on in
- * virtual time where the child stopped.
+ * The task has been woken by one that ends. If that is a child of its own, what it waited for was its own work, and no sleep: a
+ * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on
+ * in virtual time where the child stopped.
  */
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {
 	struct task_ctx *tctx, *child_ctx;
 	u64 credit_ns;
 
-	if (!(child->flags & PF_EXITING) || child->real_parent->tgid != p->tgid)
+	if (child->real_parent->tgid != p->tgid)
 		return 0;
 	tctx = task_ctx(p);
 	child_ctx = task_ctx(child);

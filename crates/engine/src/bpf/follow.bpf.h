@@ -36,11 +36,17 @@ static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
  */
 VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
 {
-	u64 deadline_ns = 0, now = scx_bpf_now();
-	u32 llc = cpu_llc(cpu);
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u32 llc = cpuc ? cpuc->llc : 0;
 	struct task_ctx *tctx;
+	u64 deadline_ns = 0, now;
 
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 || others_are_due(llc, now))
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
+		return true;
+	if (cpuc && nothing_waits(cpuc))
+		return false;
+	now = scx_bpf_now();
+	if (others_are_due(llc, now))
 		return true;
 	tctx = task_ctx(p);
 	if (kernel_seat()) {

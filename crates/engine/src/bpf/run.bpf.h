@@ -161,7 +161,7 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		return;
 	}
-	if (cpuc->rechecked)
+	if (cpuc->rechecked || nothing_waits(cpuc))
 		return;
 	if (nr_queued(DSQ_INTERACTIVE, cpuc->llc) || nr_queued(DSQ_BATCH, cpuc->llc) ||
 	    nr_queued(DSQ_FIFO, cpuc->llc) || nr_queued(DSQ_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {

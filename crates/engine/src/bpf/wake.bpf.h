@@ -156,7 +156,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
 		now = scx_bpf_now();
-		inherit_from_child(p, waker);
+		if (waker->flags & PF_EXITING)
+			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
 	}
 	if (word.full_user || gets_no_interrupts())
