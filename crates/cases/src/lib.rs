@@ -15,6 +15,7 @@ mod idle;
 mod kills;
 mod latency;
 mod limits;
+mod messages;
 mod packages;
 mod people;
 mod ping_pong;
@@ -151,6 +152,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside hogs", frames::beside_hogs),
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
+    case("messages between pairs", messages::between_pairs),
     case("a limit of half a CPU", limits::half_a_cpu),
     case("a limit of 2 % of a CPU", limits::two_percent),
     case("limits within limits", limits::nested),
