@@ -9,8 +9,8 @@ use scherzo_rig::progress::say;
 use scherzo_rig::service::{ensure_loaded, ensure_undisturbed, ensure_unloaded, wait_for_calm};
 use scherzo_rig::shell::Shell;
 
-/// Messages between pairs, of what the kernel's default passes in the same boot. Half was measured; the aim is 0.92.
-const MIN_RATIO: f64 = 0.35;
+/// Messages between pairs, of what the kernel's default passes in the same boot. 0.70 was measured on 6.18; the aim is 0.92.
+const MIN_RATIO: f64 = 0.4;
 /// Measured in turns.
 const NR_ROUNDS: usize = 2;
 const SECONDS: u32 = 1;
