@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use scherzo_api::Error;
 use scherzo_api::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
 use zbus::{Message, Variant};
 
@@ -129,8 +128,6 @@ async fn who_floods_the_service_stalls_neither_it_nor_others() {
 
     let flood = Flood::begin(&stage);
     eventually("the flood has begun", async || flood.nr_calls.load(Relaxed) > 1_000).await;
-    let refused = async || matches!(client.scheduler.get_history(0).await, Err(Error::LimitReached(_)));
-    eventually("a user has a limit over all connections", refused).await;
 
     let asked_at = Instant::now();
     client.scheduler.state().await.unwrap();
