@@ -76,6 +76,8 @@ pub fn main(options: &Options) -> ExitCode {
         }
     };
     let served = if options.simulate { runtime.block_on(simulate(options)) } else { runtime.block_on(serve_really()) };
+    // A disk that hangs is not waited for.
+    runtime.shutdown_background();
     match served {
         Ok(code) => code,
         Err(problem) => {

@@ -74,8 +74,8 @@ impl Config {
         }
     }
 
-    /// Changes settings over D-Bus: all of them or, with an error, none.
-    pub fn change(&mut self, root: &Root, changes: &[Change]) -> Result<(), Error> {
+    /// With settings changed over D-Bus: all of them or, with an error, none.
+    pub fn changed(&self, changes: &[Change]) -> Result<Self, Error> {
         let mut new = self.clone();
         for (setting, value) in changes {
             if let Some(file) = self.fixed.get(setting.key) {
@@ -89,16 +89,12 @@ impl Config {
             }
         }
         new.settings.tunables.validate().map_err(|problem| Error::InvalidSetting(format!("{problem}.")))?;
-        new.write_own(root).map_err(|error| {
-            Error::NotStored(format!("The settings cannot be stored: {error}. Nothing was changed."))
-        })?;
-        *self = new;
-        Ok(())
+        Ok(new)
     }
 
     /// Puts settings back that were in effect before. What a file of the administrator's says otherwise counts again
     /// once the files are read again.
-    pub fn revert(&mut self, root: &Root, settings: Settings) -> io::Result<()> {
+    pub fn revert(&mut self, settings: Settings) {
         for key in settings::differing(self.settings, settings) {
             let Ok(setting) = settings::find(key) else { continue };
             if !self.fixed.contains_key(key) {
@@ -106,15 +102,16 @@ impl Config {
             }
         }
         self.settings = settings;
-        self.write_own(root)
     }
 
-    fn write_own(&self, root: &Root) -> io::Result<()> {
+    /// Writes what was set over D-Bus, as it is now.
+    pub fn write_own(&self, root: &Root) -> impl FnOnce() -> io::Result<()> + Send + 'static {
         let mut text = String::from("# Written by scherzod. Your own settings belong in /etc/scherzo/scherzo.toml.\n");
         for (key, value) in &self.own {
             let _ = writeln!(text, "{key} = {value}");
         }
-        durable::replace(&root.path(OWN), &text)
+        let file = root.path(OWN);
+        move || durable::replace(&file, &text)
     }
 
     fn merge(&mut self, mut settings: Settings, values: &Values, file: &Path) -> Settings {
@@ -246,6 +243,14 @@ mod tests {
         (directory, root)
     }
 
+    /// Changes settings and stores them.
+    fn change(config: &mut Config, root: &Root, changes: &[Change]) -> Result<(), Error> {
+        let new = config.changed(changes)?;
+        new.write_own(root)().unwrap();
+        *config = new;
+        Ok(())
+    }
+
     #[test]
     fn the_shipped_file_says_what_the_defaults_are() {
         let said = SHIPPED.lines().filter_map(|line| line.strip_prefix('#').filter(|line| line.contains(" = ")));
@@ -275,10 +280,10 @@ mod tests {
         assert_eq!((rules.battery_mode, rules.holds), (Mode::Interactive, false));
 
         let base = settings::find("base_slice_us").unwrap();
-        let refused = config.change(&root, &[(base, Some(Value::Number(5000)))]).unwrap_err();
+        let refused = change(&mut config, &root, &[(base, Some(Value::Number(5000)))]).unwrap_err();
         assert!(refused.to_string().contains("scherzo.toml. Change it there."), "{refused}");
         let starvation = settings::find("starvation_ms").unwrap();
-        config.change(&root, &[(starvation, Some(Value::Number(70)))]).unwrap();
+        change(&mut config, &root, &[(starvation, Some(Value::Number(70)))]).unwrap();
         assert_eq!(Config::read(&root).settings, config.settings);
         assert_eq!(config.settings.tunables.starvation_ms, 70);
     }
@@ -288,8 +293,9 @@ mod tests {
         let (_directory, root) = tree(&[(ADMINISTRATORS, "min_slice_us = 300\n")]);
         let mut config = Config::read(&root);
         let good = Settings::default();
-        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
-        config.revert(&root, good).unwrap();
+        change(&mut config, &root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
+        config.revert(good);
+        config.write_own(&root)().unwrap();
         assert_eq!(config.settings, good);
         let Settings { tunables, .. } = Config::read(&root).settings;
         assert_eq!((tunables.starvation_ms, tunables.min_slice_us), (good.tunables.starvation_ms, 300));
@@ -311,7 +317,7 @@ mod tests {
             "{:?}",
             config.problems
         );
-        config.change(&root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
+        change(&mut config, &root, &[(settings::find("starvation_ms").unwrap(), Some(Value::Number(70)))]).unwrap();
         let written = fs::read_to_string(root.path(OWN)).unwrap();
         assert!(written.contains("policy = \"fifo\"\n") && !written.contains("minimal_policy"), "{written}");
         let again = Config::read(&root);
@@ -356,7 +362,7 @@ mod tests {
         assert_eq!((config.settings, config.problems.len()), (Settings::default(), 1));
         let (_directory, root) = tree(&[]);
         let minimum = settings::find("min_slice_us").unwrap();
-        let refused = config.change(&root, &[(minimum, Some(Value::Number(19_000)))]).unwrap_err();
+        let refused = change(&mut config, &root, &[(minimum, Some(Value::Number(19_000)))]).unwrap_err();
         assert!(refused.to_string().contains("min_slice_us"), "{refused}");
     }
 

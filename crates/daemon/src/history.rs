@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use scherzo_api::details::{self, Detail, Details};
@@ -54,7 +54,9 @@ pub struct History {
     torn: bool,
     /// Of the newest entry; 0 before there is one.
     last_number: u64,
-    /// The file lacks entries that could not be written.
+    /// Lines that no write has taken yet.
+    unwritten: String,
+    /// The file is to be replaced: it lacks entries that could not be written, or is too long.
     stale: bool,
 }
 
@@ -73,7 +75,8 @@ impl History {
             String::new()
         });
         let (entries, nr_lines) = (VecDeque::new(), text.lines().count());
-        let mut history = Self { entries, nr_lines, torn: false, last_number: 0, stale: false, file };
+        let unwritten = String::new();
+        let mut history = Self { entries, nr_lines, torn: false, last_number: 0, unwritten, stale: false, file };
         history.torn = !text.is_empty() && !text.ends_with('\n');
         for mut entry in text.lines().filter_map(parse) {
             // Lines of earlier versions have no number.
@@ -83,25 +86,42 @@ impl History {
         history
     }
 
-    /// Adds what has just happened.
-    pub fn add(&mut self, record: &Record) -> io::Result<()> {
+    /// Adds what has just happened, which [`Self::write`] writes.
+    pub fn add(&mut self, record: &Record) {
         let (time_s, event, details) = (now_s(), record.event.name().into(), record.details.clone());
         let entry = StoredEntry { number: self.last_number + 1, time_s, event, details };
-        let line = print(&entry);
+        self.unwritten.push_str(&print(&entry));
         self.keep(entry);
         self.nr_lines += 1;
-        let stored = if self.stale || self.nr_lines > 2 * MAX_ENTRIES { self.rewrite() } else { self.append(&line) };
-        self.stale = stored.is_err();
-        stored
+        if self.nr_lines > 2 * MAX_ENTRIES {
+            self.stale = true;
+        }
+        if self.stale {
+            // The file is replaced as a whole.
+            self.unwritten.clear();
+        }
     }
 
-    /// Writes what could not be written before.
-    pub fn catch_up(&mut self) -> io::Result<()> {
-        if self.stale {
-            self.rewrite()?;
-            self.stale = false;
+    /// Writes what the file lacks, one write at a time: [`Self::written`] says how it went.
+    pub fn write(&mut self) -> impl FnOnce() -> io::Result<()> + Send + 'static {
+        let (file, added, replaces) = (self.file.clone(), std::mem::take(&mut self.unwritten), self.stale);
+        let all: Option<String> = replaces.then(|| self.entries.iter().map(print).collect());
+        let start = if std::mem::take(&mut self.torn) { "\n" } else { "" };
+        if replaces {
+            (self.stale, self.nr_lines) = (false, self.entries.len());
         }
-        Ok(())
+        move || match all {
+            Some(all) => durable::replace(&file, &all),
+            None => append(&file, &format!("{start}{added}")),
+        }
+    }
+
+    /// The last write has succeeded, or has not: then the file may lack anything, and is replaced next.
+    pub fn written(&mut self, succeeded: bool) {
+        if !succeeded {
+            self.stale = true;
+            self.unwritten.clear();
+        }
     }
 
     /// The newest entries as they cross the bus, the oldest of them first; 0 stands for all.
@@ -138,27 +158,15 @@ impl History {
         let oldest = self.entries.iter().position(|entry| Some(entry.kind()) == largest);
         self.entries.remove(oldest.unwrap_or_default());
     }
+}
 
-    fn append(&mut self, line: &str) -> io::Result<()> {
-        if let Some(directory) = self.file.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file)?;
-        let start = if self.torn { "\n" } else { "" };
-        // Also if this write is cut short: an empty line does no harm.
-        self.torn = true;
-        file.write_all(format!("{start}{line}").as_bytes())?;
-        self.torn = false;
-        Ok(())
+/// In one write.
+fn append(file: &Path, lines: &str) -> io::Result<()> {
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
     }
-
-    fn rewrite(&mut self) -> io::Result<()> {
-        let text: String = self.entries.iter().map(print).collect();
-        durable::replace(&self.file, &text)?;
-        self.torn = false;
-        self.nr_lines = self.entries.len();
-        Ok(())
-    }
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(file)?;
+    file.write_all(lines.as_bytes())
 }
 
 fn read(file: &PathBuf) -> io::Result<String> {
@@ -209,14 +217,26 @@ mod tests {
         Record { event: HistoryEvent::Mode, details }
     }
 
+    /// Adds and writes.
+    fn add(history: &mut History, record: &Record) -> io::Result<()> {
+        history.add(record);
+        write(history)
+    }
+
+    fn write(history: &mut History) -> io::Result<()> {
+        let written = history.write()();
+        history.written(written.is_ok());
+        written
+    }
+
     #[test]
     fn entries_survive_and_torn_lines_do_not_matter() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::new(directory.path());
         let mut history = History::open(&root);
-        history.add(&record(1)).unwrap();
+        add(&mut history, &record(1)).unwrap();
         fs::OpenOptions::new().append(true).open(&history.file).unwrap().write_all(b"{\"time\": 1\xff\n[]\n").unwrap();
-        history.add(&record(2)).unwrap();
+        add(&mut history, &record(2)).unwrap();
         let again = History::open(&root);
         assert_eq!(again.entries, history.entries);
         let newest = again.newest(1);
@@ -229,12 +249,12 @@ mod tests {
     fn what_follows_a_torn_line_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::new(directory.path());
-        History::open(&root).add(&record(1)).unwrap();
+        add(&mut History::open(&root), &record(1)).unwrap();
         let mut history = History::open(&root);
         fs::OpenOptions::new().append(true).open(&history.file).unwrap().write_all(b"{\"time\": 1").unwrap();
         history = History::open(&root);
-        history.add(&record(2)).unwrap();
-        history.add(&record(3)).unwrap();
+        add(&mut history, &record(2)).unwrap();
+        add(&mut history, &record(3)).unwrap();
         assert_eq!(History::open(&root).newest(0).len(), 3);
     }
 
@@ -244,7 +264,7 @@ mod tests {
         let root = Root::new(directory.path());
         let mut history = History::open(&root);
         for number in 0..=2 * MAX_ENTRIES as i64 {
-            history.add(&record(number)).unwrap();
+            add(&mut history, &record(number)).unwrap();
         }
         assert_eq!(fs::read_to_string(&history.file).unwrap().lines().count(), MAX_ENTRIES);
         assert_eq!(History::open(&root).entries, history.entries);
@@ -255,9 +275,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::new(directory.path());
         let mut history = History::open(&root);
-        history.add(&Record { event: HistoryEvent::Ejected, ..record(0) }).unwrap();
+        add(&mut history, &Record { event: HistoryEvent::Ejected, ..record(0) }).unwrap();
         for number in 1..=3000 {
-            history.add(&record(number)).unwrap();
+            add(&mut history, &record(number)).unwrap();
         }
         let (kept, again) = (history.newest(0), History::open(&root).newest(0));
         assert_eq!(kept.len(), MAX_ENTRIES);
@@ -271,7 +291,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::new(directory.path());
         let mut history = History::open(&root);
-        history.add(&record(0)).unwrap();
+        add(&mut history, &record(0)).unwrap();
         for number in 0..3000 {
             let event = format!("later-{number}");
             history.keep(StoredEntry { number: number + 2, time_s: 1, event, details: Details::new() });
@@ -292,8 +312,8 @@ mod tests {
         history = History::open(&root);
         let (first, all) = history.since(0);
         assert_eq!((first, all.len()), (1, 1));
-        history.add(&record(2)).unwrap();
-        history.add(&record(3)).unwrap();
+        add(&mut history, &record(2)).unwrap();
+        add(&mut history, &record(3)).unwrap();
         let again = History::open(&root);
         for history in [&history, &again] {
             let (now, added) = history.since(first);
@@ -302,7 +322,7 @@ mod tests {
             assert_eq!(history.since(99).1.len(), 3, "that was of a history that is gone");
         }
         for number in 0..=2 * MAX_ENTRIES as i64 {
-            history.add(&record(number)).unwrap();
+            add(&mut history, &record(number)).unwrap();
         }
         let (now, _) = history.since(0);
         assert_eq!(History::open(&root).since(0).0, now, "also when the file was replaced");
@@ -313,15 +333,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::new(directory.path());
         let mut history = History::open(&root);
-        history.add(&record(1)).unwrap();
+        add(&mut history, &record(1)).unwrap();
         let (file, away) = (history.file.clone(), directory.path().join("away"));
         fs::rename(&file, &away).unwrap();
         fs::create_dir(&file).unwrap();
-        history.add(&record(2)).unwrap_err();
-        history.catch_up().unwrap_err();
+        add(&mut history, &record(2)).unwrap_err();
+        write(&mut history).unwrap_err();
         fs::remove_dir(&file).unwrap();
         fs::rename(&away, &file).unwrap();
-        history.catch_up().unwrap();
+        write(&mut history).unwrap();
         assert_eq!(History::open(&root).entries, history.entries);
         assert_eq!(history.entries.len(), 2);
     }

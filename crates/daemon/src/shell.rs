@@ -2,18 +2,19 @@
 //! engine, by the service's [`files`], and by programs on the bus, its [`clients`].
 
 mod clients;
+mod disk;
 mod files;
+mod later;
 mod outbox;
 mod statistics;
 
 use std::collections::VecDeque;
 
-use scherzo_api::types::State;
 use scherzo_host::Root;
 use scherzo_wire::message::ToEngine;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use zbus::Connection;
 
 use crate::alarm::Alarm;
@@ -25,8 +26,9 @@ use crate::manager::{self, Watchdog};
 use crate::rcu::SetPolicy;
 use clients::{Clients, log_state};
 use files::Files;
+use later::{ClientChange, Later, SettingsChange};
 use scherzo_supervisor::{
-    Action, Caller, EngineCommand, EngineEvent, Event, FileAction, Kernel, Published, Reply, RequestId, Supervisor,
+    Action, EngineCommand, EngineEvent, Event, FileAction, Kernel, Published, Reply, RequestId, Supervisor,
 };
 use statistics::Statistics;
 
@@ -40,6 +42,7 @@ pub struct MainLoop<E> {
     files: Files,
     statistics: Statistics,
     clients: Clients,
+    later: Later,
     leaving: bool,
 }
 
@@ -67,8 +70,9 @@ impl<E: Engine> MainLoop<E> {
         let (supervisor, first) = Supervisor::new(files.start(kernel, &types));
         let clients = Clients::new(bus, inputs, supervisor.view());
         let (statistics, published) = (Statistics::new(root.clone()), clients.published());
-        let started = Instant::now();
-        let shell = Self { supervisor, first, started, root, engine, files, statistics, clients, leaving: false };
+        let (started, later) = (Instant::now(), Later::default());
+        let shell =
+            Self { supervisor, first, started, root, engine, files, statistics, clients, later, leaving: false };
         Ok((shell, published))
     }
 
@@ -88,22 +92,22 @@ impl<E: Engine> MainLoop<E> {
     ) -> std::io::Result<()> {
         let (mut alarm, mut watchdog) = (Alarm::new()?, Watchdog::new());
         log_state(&self.supervisor.view());
-        let not_noted = self.files.note_boot();
+        self.files.note_boot();
         let first = std::mem::take(&mut self.first);
         self.carry_out(first);
-        if let Some(event) = not_noted {
-            self.happen(event);
-        }
         while !self.leaving {
             watchdog.feed(Instant::now());
             let wakeup = self.next_wakeup().into_iter().chain(watchdog.due_at()).min();
             let input = tokio::select! {
                 biased;
                 input = inbox.recv() => input.unwrap_or(Input::Shutdown),
+                (what, stored) = self.files.written() => {
+                    self.note_written(what, stored);
+                    continue;
+                }
                 rung = alarm.ring_at(wakeup) => {
                     rung?;
-                    self.clients.sum_up_refusals(false);
-                    self.happen(Event::Tick);
+                    self.tick();
                     continue;
                 }
                 Some(call) = calls.recv(), if self.clients.have_room() => call,
@@ -111,13 +115,24 @@ impl<E: Engine> MainLoop<E> {
             self.take(input);
         }
         self.clients.sum_up_refusals(true);
+        self.files.leave().await;
+        self.answer_all();
         self.clients.leave().await;
         Ok(())
     }
 
+    fn tick(&mut self) {
+        self.clients.sum_up_refusals(false);
+        if let Some(event) = self.files.tell() {
+            self.happen(event);
+        }
+        self.happen(Event::Tick);
+        self.go_on();
+    }
+
     fn next_wakeup(&self) -> Option<Instant> {
         let supervisor = self.supervisor.next_wakeup().map(|at| self.started + at);
-        supervisor.into_iter().chain(self.clients.refusals_due_at()).min()
+        supervisor.into_iter().chain(self.clients.refusals_due_at()).chain(self.files.due_at()).min()
     }
 
     fn take(&mut self, input: Input) {
@@ -147,23 +162,12 @@ impl<E: Engine> MainLoop<E> {
             }
             Input::KernelChanged => self.read_kernel(),
             Input::Configure { caller, changes, reply } => {
-                let changed = self.files.change(&changes);
-                if changed.is_ok() {
-                    self.apply_settings(Some(caller));
-                }
-                // A client that has left does not mind.
-                let _ = reply.send(changed);
+                self.change_settings(SettingsChange::Client(ClientChange { caller, changes, reply }));
             }
             // A client that has left does not mind.
             Input::DescribeSettings { reply } => drop(reply.send(self.files.describe_settings())),
             Input::GetHistorySince { cursor, reply } => drop(reply.send(self.files.history_since(cursor))),
-            Input::Reload => {
-                info!("reading the configuration again");
-                manager::reloading();
-                self.files.read_settings_again();
-                self.apply_settings(None);
-                manager::ready();
-            }
+            Input::Reload => self.change_settings(SettingsChange::Reload),
             Input::Session => self.happen(Event::Session),
             Input::Power(event) => self.happen(Event::Power(event)),
             Input::PeerGone(peer) => {
@@ -175,13 +179,6 @@ impl<E: Engine> MainLoop<E> {
                 manager::stopping();
                 self.happen(Event::Shutdown);
             }
-        }
-    }
-
-    fn apply_settings(&mut self, by: Option<Caller>) {
-        self.happen(Event::Settings { settings: self.files.settings(), by });
-        if matches!(self.supervisor.view().state, State::Running | State::Degraded) {
-            self.prepare_standby();
         }
     }
 
@@ -216,7 +213,7 @@ impl<E: Engine> MainLoop<E> {
     }
 
     /// Performs actions, and those that follow from what they find. Answers come last: a caller that is answered finds published
-    /// also what could not be stored.
+    /// what the answer is about.
     fn carry_out(&mut self, actions: Vec<Action>) {
         let (mut queue, mut replies) = (VecDeque::from(actions), Vec::new());
         while let Some(action) = queue.pop_front() {
@@ -227,14 +224,14 @@ impl<E: Engine> MainLoop<E> {
             }
         }
         for (id, reply) in replies {
-            self.reply(id, reply);
+            self.reply_when_stored(id, reply);
         }
     }
 
     fn perform(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Engine(command) => self.command_engine(command),
-            Action::Files(action) => return self.perform_on_files(action),
+            Action::Files(action) => self.perform_on_files(action),
             Action::Bus(action) => self.clients.perform(action),
             Action::Reply { id, reply } => self.reply(id, reply),
             Action::SendStats(peers) => {
@@ -252,23 +249,25 @@ impl<E: Engine> MainLoop<E> {
         None
     }
 
-    fn perform_on_files(&mut self, action: FileAction) -> Option<Event> {
+    fn perform_on_files(&mut self, action: FileAction) {
         let is_record = matches!(action, FileAction::Record(_));
-        let not_stored = self.files.perform(action);
+        self.files.perform(action);
         if is_record {
             let (now, _) = self.files.history_since(u64::MAX - 1);
             self.clients.tell_history_added(now);
         }
-        not_stored
     }
 
     fn command_engine(&mut self, command: EngineCommand) {
+        if !matches!(command, EngineCommand::Load(..)) {
+            self.later.forget_loading();
+        }
         match command {
             EngineCommand::Spawn(run) => {
                 self.statistics.forget();
                 self.engine.spawn(run);
             }
-            EngineCommand::Load(_, settings) => self.engine.send(&ToEngine::Load(settings)),
+            EngineCommand::Load(_, settings) => self.load_when_stored(settings),
             EngineCommand::Switch { seq, settings, .. } => self.engine.send(&ToEngine::Apply { seq, settings }),
             EngineCommand::Refresh { seq, .. } => self.engine.send(&ToEngine::Refresh { seq }),
             EngineCommand::Unload(_) => self.engine.send(&ToEngine::Unload),

@@ -149,6 +149,36 @@ async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
 }
 
 #[tokio::test]
+async fn a_disk_that_hangs_keeps_nobody_waiting_for_long() {
+    let stage = Stage::new();
+    let daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    // Whoever opens a pipe to write waits for someone who reads.
+    let (file, away) = (stage.file("var/lib/scherzo/history.jsonl"), stage.file("away"));
+    std::fs::rename(&file, &away).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let enable_seq = stage.kernel().enable_seq;
+    let choice = async {
+        client.scheduler.set_mode("fifo").await.unwrap();
+        client.snapshot().await
+    };
+    let others = async {
+        eventually("the mode is in effect", async || client.snapshot().await.mode == "fifo").await;
+        daemon.signal(Signal::USR1);
+        eventually("another engine", async || stage.kernel().enable_seq > enable_seq).await;
+    };
+    let (answered, ()) = tokio::join!(choice, others);
+    assert!(answered.last_error_args["not_stored"].to_string().contains("history.jsonl"), "it is told: {answered:?}");
+    assert!(read(stage.file("var/lib/scherzo/state.toml")).contains("fifo"), "other files are written meanwhile");
+    std::fs::File::options().read(true).write(true).open(&file).unwrap();
+    let nothing_lacks = async || !client.snapshot().await.last_error_args.contains_key("not_stored");
+    eventually("nothing lacks any more", nothing_lacks).await;
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+#[tokio::test]
 async fn refused_calls_do_not_fill_the_journal() {
     let stage = Stage::new();
     let daemon = stage.serve(&[]).await;
