@@ -54,6 +54,28 @@ fn body(random: &mut Rng) -> Option<Structure<'static>> {
     body.build().ok()
 }
 
+/// What a member takes, with any content.
+fn fitting(member: &str, random: &mut Rng) -> Option<Structure<'static>> {
+    const MODES: [&str; 5] = ["auto", "interactive", "fifo", "low-power", "turbo"];
+    let builder = Structure::builder();
+    let mode = MODES[random.usize(..MODES.len())];
+    let text = "\u{202e}x".repeat(random.usize(..200));
+    let seconds = if random.bool() { random.u32(..) } else { random.u32(..700_000) };
+    let filled = match member {
+        "SetMode" => builder.add_field(mode),
+        "SetModeFor" => builder.add_field(mode).add_field(seconds),
+        "HoldMode" => builder.add_field(mode).add_field(text.clone()).add_field(text),
+        "OpenHold" => builder.add_field(mode).add_field(text.clone()).add_field(text).add_field(seconds),
+        "GetHistorySince" => builder.add_field(random.u64(..)),
+        "ResetSettings" => builder.add_field(vec!["base_slice_us"; random.usize(..3)]),
+        "SetEngine" => builder.add_field(if random.bool() { "user" } else { mode }),
+        "ReleaseMode" | "GetHistory" => builder.add_field(random.u32(..50)),
+        "SetEnabled" | "SetPreemption" => builder.add_field(random.bool()),
+        _ => return None,
+    };
+    filled.build().ok()
+}
+
 /// All that people have chosen.
 async fn chosen(client: &Client) -> impl PartialEq + std::fmt::Debug + use<> {
     let now = client.snapshot().await;
@@ -76,7 +98,8 @@ async fn refused_messages_change_nothing() {
     for _ in 0..nr_calls {
         let member = MEMBERS[random.usize(..MEMBERS.len())];
         let call = |body| client.bus.call_method(Some(BUS_NAME), OBJECT_PATH, Some(INTERFACE), member, body);
-        let refused = match body(&mut random) {
+        let fits = if random.bool() { fitting(member, &mut random) } else { None };
+        let refused = match fits.or_else(|| body(&mut random)) {
             Some(body) => call(&body).await.is_err(),
             None => false,
         };
