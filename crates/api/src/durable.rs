@@ -91,6 +91,8 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// Notes what is done, and fails at the step with this number.
@@ -125,6 +127,54 @@ mod tests {
         fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
             self.note(format!("sync {}", path.display()))
         }
+    }
+
+    /// A disk whose power may be cut: names that have changed since the directory was synchronised are as before then. It
+    /// keeps contents, of which none is seen before it is synchronised.
+    #[derive(Default)]
+    struct UnsafeDisk {
+        names: BTreeMap<PathBuf, String>,
+        durable: BTreeMap<PathBuf, String>,
+        ignores_directories: bool,
+    }
+
+    impl UnsafeDisk {
+        fn after_power_cut(&self, path: &str) -> Option<&str> {
+            self.durable.get(Path::new(path)).map(String::as_str)
+        }
+    }
+
+    impl Disk for UnsafeDisk {
+        type New = String;
+
+        fn write_and_sync(&mut self, _: &Path, text: &str) -> io::Result<String> {
+            Ok(text.to_owned())
+        }
+
+        fn rename(&mut self, new: String, path: &Path) -> io::Result<()> {
+            self.names.insert(path.to_owned(), new);
+            Ok(())
+        }
+
+        fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
+            let entries =
+                self.names.iter().filter(|(name, _)| !self.ignores_directories && name.parent() == Some(path));
+            self.durable.extend(entries.map(|(name, text)| (name.clone(), text.clone())));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_replaced_survives_a_power_cut_because_the_directory_is_synchronised() {
+        let after = |ignores_directories| {
+            let mut disk = UnsafeDisk::default();
+            replace_on(&mut disk, Path::new("/d/boots.toml"), "off watch").unwrap();
+            disk.ignores_directories = ignores_directories;
+            replace_on(&mut disk, Path::new("/d/boots.toml"), "on watch").unwrap();
+            disk.after_power_cut("/d/boots.toml").map(str::to_owned)
+        };
+        assert_eq!(after(false).as_deref(), Some("on watch"));
+        assert_eq!(after(true).as_deref(), Some("off watch"), "the start that froze would not be known");
     }
 
     const STEPS: [&str; 3] =
