@@ -71,7 +71,13 @@ impl Places {
     /// All rules, and a sentence for each mistake.
     #[must_use]
     pub fn read(&self) -> (ApplicationRules, Vec<String>) {
-        let (mut rules, mut problems) = (ApplicationRules::new(), Vec::new());
+        self.read_above(ApplicationRules::new())
+    }
+
+    /// The same, above rules that count where no file says otherwise.
+    #[must_use]
+    pub fn read_above(&self, defaults: ApplicationRules) -> (ApplicationRules, Vec<String>) {
+        let (mut rules, mut problems) = (defaults, Vec::new());
         for directory in self.directories() {
             let file = directory.join(FILE);
             match parse(&file) {
@@ -191,6 +197,16 @@ mod tests {
             [("/usr/bin/make", mode(Mode::Fifo)), ("a", mode(Mode::Interactive)), ("org.x.C", mode(Mode::LowPower))];
         assert_eq!(rules, expected.map(|(key, mode)| (key.to_owned(), mode)).into());
         assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn files_count_more_than_defaults_and_can_set_them_aside() {
+        let (_directory, places) = places();
+        let defaults = || ["a", "b", "c"].map(|name| (name.to_owned(), RequestedMode::Mode(Mode::Fifo))).into();
+        write(&places.own, "b = \"interactive\"\nc = \"auto\"\n");
+        let expected = [("a", Mode::Fifo), ("b", Mode::Interactive)];
+        let expected = expected.map(|(name, mode)| (name.to_owned(), RequestedMode::Mode(mode))).into();
+        assert_eq!(places.read_above(defaults()), (expected, Vec::new()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `scherzoctl applications`: modes for applications, by rules of the person's own.
 
 mod cgroups;
+mod games;
 mod running;
 mod unit;
 mod watch;

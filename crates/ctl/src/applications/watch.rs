@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use scherzo_api::HoldReleasedStream;
 use scherzo_api::names::BUS_NAME;
+use scherzo_api::types::{Mode, RequestedMode};
 use scherzo_i18n::{fill, gettext};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -17,6 +18,7 @@ use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 use zbus::names::OwnedUniqueName;
 
 use super::cgroups::{DirectoryNotices, applications_of, executables};
+use super::games::{GAME_MODE, GameMode};
 use super::running::{Running, Step};
 use super::unit;
 use crate::client::CommandClient;
@@ -38,7 +40,7 @@ pub(super) async fn run(client: &CommandClient, places: Places, slice: Option<Pa
     // Registered before the loop: a signal that arrives while the watcher is busy is kept until the next iteration.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| own_failure(&error))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| own_failure(&error))?;
-    watcher.look();
+    watcher.play().await;
     loop {
         tokio::select! {
             asked = watcher.ask() => asked?,
@@ -50,6 +52,7 @@ pub(super) async fn run(client: &CommandClient, places: Places, slice: Option<Pa
                 changed.map_err(|error| own_failure(&error))?;
                 watcher.look();
             }
+            () = games_changed(&mut watcher.game_mode) => watcher.play().await,
             Some((unit, executable)) = news.recv() => watcher.seen_in(unit, executable),
             Some(signal) = watcher.released.next() => watcher.taken(*signal.args()?.cookie()),
             owner = watcher.owners.next() => if owner.is_none() {
@@ -61,6 +64,14 @@ pub(super) async fn run(client: &CommandClient, places: Places, slice: Option<Pa
     }
 }
 
+/// For ever where there is no bus of a session.
+async fn games_changed(game_mode: &mut Option<GameMode>) {
+    match game_mode {
+        Some(game_mode) => game_mode.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Watcher<'a> {
     client: &'a CommandClient,
     /// Who granted the holds.
@@ -68,9 +79,12 @@ struct Watcher<'a> {
     released: HoldReleasedStream,
     owners: NameOwnerChangedStream,
     notices: DirectoryNotices,
+    game_mode: Option<GameMode>,
     places: Places,
     slice: PathBuf,
     running: Running,
+    /// Each stands for a unit.
+    games: BTreeSet<PathBuf>,
     units: BTreeSet<PathBuf>,
     complaints: BTreeSet<String>,
     seen: mpsc::Sender<Seen>,
@@ -94,8 +108,33 @@ impl<'a> Watcher<'a> {
             Failure::new(Kind::Failure, fill(&sentence, &[("slice", &slice.display()), ("error", &error)]))
         })?;
         places.prepare();
-        let (granter, running, units, complaints) = Default::default();
-        Ok(Self { client, granter, released, owners, notices, places, slice, running, units, complaints, seen })
+        // Without a bus of the session there is no GameMode.
+        let game_mode = GameMode::follow().await.ok();
+        let (granter, running, units, games, complaints) = Default::default();
+        Ok(Self {
+            client,
+            granter,
+            released,
+            owners,
+            notices,
+            game_mode,
+            places,
+            slice,
+            running,
+            games,
+            units,
+            complaints,
+            seen,
+        })
+    }
+
+    /// Finds out which games run, and what else has changed.
+    async fn play(&mut self) {
+        if let Some(game_mode) = &self.game_mode {
+            let games = game_mode.games().await;
+            self.games = games.iter().map(|process| Path::new(GAME_MODE).join(process.to_string())).collect();
+        }
+        self.look();
     }
 
     /// Finds out what has changed.
@@ -104,12 +143,16 @@ impl<'a> Watcher<'a> {
             // A missing directory has no rules.
             let _ = self.notices.watch_files(directory);
         }
-        let (rules, problems) = self.places.read();
+        let of_games = (GAME_MODE.to_owned(), RequestedMode::Mode(Mode::Interactive));
+        let (rules, problems) = self.places.read_above([of_games].into());
         // New rules may name applications that run already.
         let afresh = self.running.rule(rules);
         self.complain(problems);
         let units = self.notices.units(&self.slice).unwrap_or_default();
-        self.running.only(&units);
+        self.running.only(&units.union(&self.games).cloned().collect());
+        for game in &self.games {
+            self.running.started(game.clone(), GAME_MODE.to_owned());
+        }
         for path in &units {
             if afresh || !self.units.contains(path) {
                 self.started(path);

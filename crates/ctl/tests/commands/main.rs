@@ -5,6 +5,7 @@
 
 mod completions;
 mod documents;
+mod games;
 mod history;
 mod hung;
 mod signals;
