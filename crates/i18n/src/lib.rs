@@ -4,9 +4,12 @@
 //! `ngettext("…", "…", n)`, `pgettext("context", "…")`; arguments go in with [`fill`]. Strings in constants are marked
 //! with [`gettext_noop`] and translated where they are shown. Without [`init`] everything stays English.
 
+mod end;
+
 use std::fmt::Display;
 use std::path::PathBuf;
 
+pub use end::why_and_until;
 use gettextrs::LocaleCategory;
 pub use gettextrs::{gettext, ngettext, npgettext, pgettext};
 use scherzo_api::catalogue;

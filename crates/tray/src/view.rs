@@ -4,7 +4,7 @@ use scherzo_api::catalogue::{mode_title, translated};
 use scherzo_api::client::{ClientState, Link};
 use scherzo_api::types::{RequestedMode, State};
 use scherzo_api::{Error, Snapshot};
-use scherzo_i18n::{fill, gettext, known};
+use scherzo_i18n::{fill, gettext, known, why_and_until};
 
 /// What can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl View {
             // The user has turned it off, so there is nothing to explain.
             is_alarming: service.enabled && icon == WARNING_ICON,
             headline,
-            detail: service.why(),
+            detail: why_and_until(service),
             choices: Some(Choices {
                 requested,
                 automatic: if requested == Some(RequestedMode::Auto) && !service.mode.is_empty() {
@@ -237,6 +237,14 @@ mod tests {
         let view = known(Snapshot { requested_mode: "low-power".into(), ..service(State::Running) });
         assert_eq!(view.label(RequestedMode::Auto), "Automatic");
         assert_eq!(view.choices.unwrap().requested, "low-power".parse().ok());
+    }
+
+    #[test]
+    fn a_choice_for_a_time_says_until_when() {
+        let choice = Snapshot { reason: "choice".into(), requested_mode: "fifo".into(), ..service(State::Running) };
+        let view = known(Snapshot { requested_mode_until: 4_000_000_000, ..choice.clone() });
+        assert!(view.detail.contains("It lasts until 2096-10-0"), "{}", view.detail);
+        assert!(!known(choice).detail.contains("lasts until"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use scherzo_api::client::{ClientState, Link};
 use scherzo_api::types::{Mode, RequestedMode, State};
 use scherzo_api::{Snapshot, catalogue};
-use scherzo_i18n::{fill, gettext};
+use scherzo_i18n::{fill, gettext, why_and_until};
 
 /// What the page is.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,7 +207,7 @@ impl Controls {
         };
         let text = match state {
             Some(State::Stopped) => gettext("The kernel's own scheduler decides which program runs next."),
-            _ => service.why(),
+            _ => why_and_until(service),
         };
         Self {
             health,
@@ -309,6 +309,15 @@ mod tests {
         let running = controls("running", |service| service.reason = "choice".into());
         assert_eq!((running.title.as_str(), running.text.as_str()), ("Interactive", "It was chosen by hand."));
         assert_eq!((running.health, &running.banner), (Health::Good, &None));
+    }
+
+    #[test]
+    fn a_choice_for_a_time_says_until_when() {
+        let chosen = controls("running", |service| {
+            service.reason = "choice".into();
+            service.requested_mode_until = 4_000_000_000;
+        });
+        assert!(chosen.text.starts_with("It was chosen by hand. It lasts until 2096-10-0"), "{}", chosen.text);
     }
 
     #[test]
