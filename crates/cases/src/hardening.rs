@@ -1,15 +1,21 @@
 //! The restrictions of the systemd unit: they are strict, and the scheduler loads, runs and unloads under them.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
-    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics,
+    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics, wait_until,
 };
 use scherzo_rig::shell::Shell;
 
 /// What `systemd-analyze security` may find at most, times ten.
 const MAX_EXPOSURE: u32 = 25;
+
+/// Where the guest has it.
+const ENGINE_PATH: &str = "/usr/libexec/scherzo-engine";
+/// The number of that error, as the engine prints it.
+const EPERM: &str = "1";
+const SIGTERM: i32 = 15;
 
 /// The installed unit has a good rating, and the processes really run under it.
 pub(super) fn unit(guest: &mut Guest) -> Result<()> {
@@ -43,6 +49,62 @@ pub(super) fn engine(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
+/// Filters of system calls: the standby engine has one more than the service, the engine two, and each stage denies what it
+/// should, whoever asks. The ends of a process that are not in other cases work under them.
+pub(super) fn filters(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let daemon = guest.check(&format!("systemctl show --value -p MainPID {UNIT}"), MOMENT)?.trim().parse()?;
+    let (engine, standby) = (engine_pid(guest)?, standby_pid(guest)?);
+    wait_until(guest, "the standby engine is prepared", MOMENT, |shell| {
+        Ok(nr_filters(shell, standby)? > nr_filters(shell, daemon)?)
+    })?;
+    let [daemon, standby, engine] =
+        [nr_filters(guest, daemon)?, nr_filters(guest, standby)?, nr_filters(guest, engine)?];
+    let numbers = [standby.saturating_sub(daemon), engine.saturating_sub(daemon)];
+    ensure!(numbers == [1, 2], "filters more than the service's {daemon}: {numbers:?}");
+    let tried = guest.check(&format!("{ENGINE_PATH} --try-filters"), MOMENT)?;
+    let wrong: Vec<_> = tried.lines().filter(|line| !is_as_expected(line)).collect();
+    ensure!(wrong.is_empty() && tried.lines().count() >= 50, "{wrong:?} of {tried}");
+    let panicked = guest.run(&format!("{ENGINE_PATH} --try-filters panic 2>&1 >/dev/null"), MOMENT)?;
+    ensure!(panicked.status == 101 && panicked.stdout.contains("as asked"), "a panic: {panicked:?}");
+    let signalled = guest.run(&format!("{ENGINE_PATH} --try-filters signal >/dev/null"), MOMENT)?;
+    ensure!(signalled.status == 128 + SIGTERM, "an end by a signal: {signalled:?}");
+    ensure_undisturbed(guest, &loaded)
+}
+
+fn nr_filters(shell: &mut dyn Shell, pid: u32) -> Result<u32> {
+    let number = shell.check(&format!("sed -n 's/^Seccomp_filters:\t//p' /proc/{pid}/status"), MOMENT)?;
+    number.trim().parse().with_context(|| format!("process {pid} has \"{number}\" filters"))
+}
+
+/// What the engine prints of a call: what it returned without a filter, once prepared and once attached, and what is expected.
+fn is_as_expected(line: &str) -> bool {
+    let words: Vec<_> = line.splitn(5, ' ').collect();
+    let [before, prepared, attached, expected, _name] = words[..] else { return false };
+    let denied = [before, prepared, attached].map(|outcome| outcome == EPERM);
+    match expected {
+        "Denied" => denied == [false, true, true],
+        "UntilAttached" => denied == [false, false, true],
+        "Allowed" => denied == [false; 3],
+        _ => false,
+    }
+}
+
 fn process_status(guest: &mut Guest, pid: &str) -> Result<String> {
     guest.check(&format!("cat /proc/{pid}/status"), MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_a_filter_forgets_is_noticed() {
+        assert!(is_as_expected("0 1 1 Denied bpf PROG_LOAD") && is_as_expected("9 9 1 UntilAttached prctl"));
+        for line in
+            ["0 0 1 Denied openat", "1 1 1 Denied openat", "0 0 0 UntilAttached prctl", "0 0 1 Allowed read", ""]
+        {
+            assert!(!is_as_expected(line), "{line}");
+        }
+    }
 }

@@ -44,6 +44,7 @@ const SCHEDULING: &[Case] = &[
     case("load without a kernel configuration", basics::load_without_configuration),
     case("a confined service", hardening::unit),
     case("an engine without rights", hardening::engine),
+    case("filters of system calls", hardening::filters),
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),

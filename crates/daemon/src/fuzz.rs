@@ -228,7 +228,7 @@ fn packet(random: &mut Rng) -> Vec<u8> {
     let mut packet = match random.u8(..8) {
         0 => (0..random.usize(..2 * MESSAGE_BYTES)).map(|_| random.u8(..)).collect(),
         1 => ToDaemon::Hello { wire_version: random.u32(..3) }.encode().to_vec(),
-        2 => ToDaemon::Loaded { nr_cpus: random.u32(..), load_us: random.u64(..), ops: word(random) }.encode().to_vec(),
+        2 => ToDaemon::Loaded { nr_cpus: random.u32(..), load_us: random.u64(..) }.encode().to_vec(),
         3 => ToDaemon::Done { seq: random.u32(..8) }.encode().to_vec(),
         4 => {
             ToEngine::Load(LoadSettings { base_slice_us: random.u32(..), ..LoadSettings::default() }).encode().to_vec()

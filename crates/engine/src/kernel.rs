@@ -1,6 +1,5 @@
 //! Loading: from a request to a scheduler that the kernel confirms, and back.
 
-use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,9 +18,10 @@ use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::core::publish_limits;
+use crate::kernel_file::KernelFile;
 use crate::{exit, topology};
 
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+const SCHED_EXT_STATE: &str = "/sys/kernel/sched_ext/state";
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why loading failed.
@@ -51,25 +51,34 @@ impl From<anyhow::Error> for LoadError {
     }
 }
 
-/// What must hold before it makes sense to try.
-pub fn check_kernel() -> Result<(), LoadError> {
-    let state = Path::new(SCHED_EXT).join("state");
-    let Ok(state) = fs::read_to_string(&state) else {
-        return Err(LoadError::new(
-            FailKind::NotSupported,
-            "this kernel has no sched_ext: it needs Linux 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT",
-        ));
-    };
-    if state.trim() != "disabled" {
-        return Err(conflict());
+/// What the kernel says about schedulers, open.
+#[derive(Debug)]
+pub struct SchedExtFile(KernelFile);
+
+impl SchedExtFile {
+    /// Fails where the kernel lacks what must be there for it to make sense to try.
+    pub fn open() -> Result<Self, LoadError> {
+        let Ok(state) = KernelFile::open(SCHED_EXT_STATE) else {
+            return Err(LoadError::new(
+                FailKind::NotSupported,
+                "this kernel has no sched_ext: it needs Linux 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT",
+            ));
+        };
+        if !Path::new(VMLINUX_BTF).exists() {
+            return Err(LoadError::new(
+                FailKind::NotSupported,
+                "this kernel does not publish its type information: it must be built with CONFIG_DEBUG_INFO_BTF",
+            ));
+        }
+        Ok(Self(state))
     }
-    if !Path::new(VMLINUX_BTF).exists() {
-        return Err(LoadError::new(
-            FailKind::NotSupported,
-            "this kernel does not publish its type information: it must be built with CONFIG_DEBUG_INFO_BTF",
-        ));
+
+    /// Fails if a scheduler is loaded.
+    pub fn ensure_free(&self) -> Result<(), LoadError> {
+        let free = self.0.read()? == "disabled";
+        free.then_some(())
+            .ok_or_else(|| LoadError::new(FailKind::Conflict, "another sched_ext scheduler is loaded: stop it first"))
     }
-    Ok(())
 }
 
 /// Tells a failure to load as the malformed type information that explains it. That is looked for only afterwards: the
@@ -80,16 +89,6 @@ fn explain(error: LoadError) -> LoadError {
         return error;
     }
     LoadError::new(FailKind::MalformedBtf, scherzo_host::quote_names(&malformed))
-}
-
-fn scheduler_loaded() -> bool {
-    fs::read_to_string(Path::new(SCHED_EXT).join("state")).is_ok_and(|state| state.trim() != "disabled")
-}
-
-fn conflict() -> LoadError {
-    let ops = fs::read_to_string(Path::new(SCHED_EXT).join("root/ops")).unwrap_or_default();
-    let text = format!("another sched_ext scheduler is loaded ({}): stop it first", ops.trim());
-    LoadError::new(FailKind::Conflict, text)
 }
 
 /// Room for the BPF object: for two of them, since a second is opened where the first cannot be loaded.
@@ -202,19 +201,19 @@ impl<'obj> LoadedScheduler<'obj> {
         })
     }
 
-    /// Makes it the scheduler of the machine. `None` if CPUs came or went since it was opened, so that the kernel
-    /// refused it: open it anew.
-    pub fn attach(&mut self) -> Result<Option<Link>, LoadError> {
+    /// Makes it the scheduler of the machine.
+    pub fn attach(&mut self, kernel: &SchedExtFile) -> Result<Link, LoadError> {
         let skel = &mut self.skel;
+        // The macro looks first whether a scheduler is loaded, which takes a file that cannot be opened any more. The kernel
+        // refuses a second one anyway.
         let attached: Result<Link> = scx_ops_attach!(skel, scherzo_ops);
-        if self.refused_for_hotplug() {
-            return Ok(None);
-        }
         match attached {
-            Ok(link) => Ok(Some(link)),
-            // Somebody else was faster than we were since the check.
-            Err(_) if scheduler_loaded() => Err(conflict()),
-            Err(error) => Err(error.into()),
+            _ if self.refused_for_hotplug() => {
+                Err(LoadError::new(FailKind::Outdated, "CPUs came or went since the scheduler was prepared"))
+            }
+            Ok(link) => Ok(link),
+            // Somebody else may have been faster than we were since the check.
+            Err(error) => Err(kernel.ensure_free().err().unwrap_or_else(|| error.into())),
         }
     }
 

@@ -10,7 +10,10 @@ mod arena;
 mod bpf_skel;
 mod core;
 mod exit;
+mod filter;
+mod filter_trial;
 mod kernel;
+mod kernel_file;
 mod memory;
 mod name;
 mod privileges;
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
+        // For the tests; see there.
+        Some("--try-filters") => return end(filter_trial::run(std::env::args().nth(2).as_deref())),
         Some(_) => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -48,11 +53,12 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let served = stdin.as_fd().try_clone_to_owned().map_err(Into::into).and_then(|socket| session::run(&socket));
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("<3>{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    end(served.map(|()| ExitCode::SUCCESS))
+}
+
+fn end(served: anyhow::Result<ExitCode>) -> ExitCode {
+    served.unwrap_or_else(|error| {
+        eprintln!("<3>{error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -1,40 +1,50 @@
 //! No page fault once attached: lock everything, and turn off what would unmap locked pages for a moment.
 
-use std::fs;
 use std::io;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+
+use crate::kernel_file::KernelFile;
 
 /// Compaction moves locked pages too while this is 1; touching one in flight is a page fault.
 const COMPACT_UNEVICTABLE: &str = "/proc/sys/vm/compact_unevictable_allowed";
 /// Stack that the scheduling loop may use without growing it.
 const STACK_BYTES: usize = 256 << 10;
 
-/// `vm.compact_unevictable_allowed` as it was, restored when dropped. If the engine is killed the daemon restores it.
+/// `vm.compact_unevictable_allowed`, open.
 #[derive(Debug)]
-pub struct CompactionOff {
-    /// `None` on a kernel without compaction.
-    before: Option<String>,
-}
+pub struct CompactionSetting(Option<KernelFile>);
 
-impl CompactionOff {
+impl CompactionSetting {
+    /// A kernel without compaction has no such file.
+    pub fn open() -> Result<Self> {
+        match KernelFile::open_writable(COMPACT_UNEVICTABLE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self(None)),
+            file => Ok(Self(Some(file.with_context(|| format!("cannot open {COMPACT_UNEVICTABLE}"))?))),
+        }
+    }
+
     /// Saves the value and clears it.
-    pub fn new() -> Result<Self> {
-        let before = match fs::read_to_string(COMPACT_UNEVICTABLE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self { before: None }),
-            before => before.with_context(|| format!("cannot read {COMPACT_UNEVICTABLE}"))?,
-        };
-        fs::write(COMPACT_UNEVICTABLE, "0").with_context(|| format!("cannot write {COMPACT_UNEVICTABLE}"))?;
-        Ok(Self { before: Some(before.trim().to_owned()) })
+    pub fn turn_off(&self) -> Result<CompactionOff<'_>> {
+        let Some(file) = &self.0 else { return Ok(CompactionOff { before: None }) };
+        let before = file.read()?;
+        file.write("0")?;
+        Ok(CompactionOff { before: Some((file, before)) })
     }
 }
 
-impl Drop for CompactionOff {
+/// Compaction of locked memory is off. It is as it was before when this is dropped; if the engine is killed the daemon restores it.
+#[derive(Debug)]
+pub struct CompactionOff<'a> {
+    before: Option<(&'a KernelFile, String)>,
+}
+
+impl Drop for CompactionOff<'_> {
     fn drop(&mut self) {
-        let Some(before) = &self.before else { return };
-        if let Err(error) = fs::write(COMPACT_UNEVICTABLE, before) {
-            eprintln!("<4>cannot restore {COMPACT_UNEVICTABLE} to {before}: {error}");
+        let Some((file, before)) = &self.before else { return };
+        if let Err(error) = file.write(before) {
+            eprintln!("<4>compaction of locked memory stays off: {error:#}");
         }
     }
 }
@@ -95,18 +105,12 @@ impl Usage {
     }
 }
 
-/// Resident memory of this process in bytes; 0 if it cannot be read. Asked once, before attaching: opening a file may
-/// wait for memory, and locked memory does not change any more.
-pub fn resident_bytes() -> u64 {
-    let mut text = [0_u8; 128];
-    let Ok(file) = rustix::fs::open(
-        "/proc/self/statm",
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    ) else {
-        return 0;
-    };
-    let len = rustix::io::read(&file, &mut text).unwrap_or(0);
-    let pages = str::from_utf8(&text[..len]).ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+/// Where the kernel tells how much memory this process has.
+pub const MEMORY_STATUS: &str = "/proc/self/statm";
+
+/// Resident memory of this process in bytes, from [`MEMORY_STATUS`]; 0 if it cannot be read. Asked once, before attaching:
+/// locked memory does not change any more.
+pub fn resident_bytes(status: &KernelFile) -> u64 {
+    let pages = status.read().ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }

@@ -1,8 +1,8 @@
-//! What the engine may do, and how it gives that up: while it waits in reserve, all but what loading takes, and once it
-//! is attached, everything.
+//! What the engine may do, and how it gives that up: once its programs are loaded, all but locking memory, and once it is
+//! attached, everything.
 //!
-//! Loading takes capabilities; scheduling takes none: the kernel asks for them when programs are loaded and maps are made,
-//! not when programs that are open are run or a link is closed. What is restored at the end, the sysctl, belongs to root,
+//! Loading takes capabilities; attaching and scheduling take none: the kernel asks for them when programs are loaded and maps
+//! are made, not when what is open is attached or run or a link is closed. What is restored at the end, the sysctl, belongs to root,
 //! and needs no more than that.
 
 use std::io;
@@ -10,8 +10,8 @@ use std::io;
 use anyhow::{Context, Result};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
-/// What loading takes: programs and maps, programs that read what they trace, memory that is locked.
-const LOADING: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON).union(CapabilitySet::IPC_LOCK);
+/// What is left to do before attaching takes no more than this: memory is locked.
+const ATTACHING: CapabilitySet = CapabilitySet::IPC_LOCK;
 
 /// Gives up every capability for good: no program that this process could start would get one back.
 ///
@@ -20,10 +20,10 @@ pub fn drop_all() -> Result<()> {
     keep(CapabilitySet::empty())
 }
 
-/// Gives up, for good, what loading does not take. A standby engine may still have to load anew: when CPUs came or went.
-pub fn keep_loading() -> Result<()> {
+/// Gives up, for good, what attaching does not take.
+pub fn keep_attaching() -> Result<()> {
     let held = thread::capabilities(None).map_err(io::Error::from).context("cannot read capabilities")?;
-    keep(held.permitted & LOADING)
+    keep(held.permitted & ATTACHING)
 }
 
 fn keep(kept: CapabilitySet) -> Result<()> {
@@ -37,14 +37,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standby_engine_keeps_what_loading_takes() {
+    fn a_prepared_engine_keeps_what_attaching_takes() {
         let kept = std::thread::spawn(|| {
             let before = thread::capabilities(None).unwrap().permitted;
-            keep_loading().unwrap();
+            keep_attaching().unwrap();
             (before, thread::capabilities(None).unwrap())
         });
         let (before, sets) = kept.join().unwrap();
-        assert_eq!((sets.permitted, sets.effective), (before & LOADING, before & LOADING));
+        assert_eq!((sets.permitted, sets.effective), (before & ATTACHING, before & ATTACHING));
         assert!(sets.inheritable.is_empty(), "{sets:?}");
     }
 

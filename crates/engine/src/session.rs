@@ -10,46 +10,72 @@ use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
-use crate::kernel::{self, LoadError, LoadedScheduler, Room, SchedulerExit};
-use crate::memory::{self, CompactionOff};
+use crate::filter::Filters;
+use crate::kernel::{self, LoadError, LoadedScheduler, Room, SchedExtFile, SchedulerExit};
+use crate::kernel_file::KernelFile;
+use crate::memory::{self, CompactionSetting};
 use crate::name;
 use crate::privileges;
 use crate::scheduler::{LoopEnd, SchedulerLoop};
 use crate::signal;
 
-/// Name of the operations, as the kernel shows it.
-const OPS_NAME_PATH: &str = "/sys/kernel/sched_ext/root/ops";
 /// Tasks kept in order; with more waiting, order gains nothing.
 const POOL_CAPACITY: u32 = 16_384;
-/// A CPU that comes or goes during loading makes the kernel refuse; it seldom happens twice.
-const MAX_ATTEMPTS: u32 = 3;
 
 /// Serves the daemon at the other end of the socket until one of the two is done.
 pub fn run(socket: &OwnedFd) -> Result<()> {
     name::show(name::WAITING);
     memory::avoid_huge_pages();
     send(socket, &ToDaemon::Hello { wire_version: WIRE_VERSION })?;
-    let mut room = kernel::room();
-    let mut standby = None;
-    let mut request = next_request(socket)?;
-    if let Some(ToEngine::Prepare(settings)) = request {
-        match PreparedLoad::prepare(&mut room, &settings) {
-            Ok(prepared) => standby = Some(prepared),
-            Err(error) => return send(socket, &failed(&error)),
-        }
-        send(socket, &ToDaemon::Prepared)?;
-        request = next_request(socket)?;
+    match next_request(socket)? {
+        Some(ToEngine::Prepare(settings)) => wait_in_reserve(socket, &settings),
+        Some(ToEngine::Load(settings)) => report(socket, load(socket, &settings)),
+        other => decline(other),
     }
+}
+
+/// As a standby engine.
+fn wait_in_reserve(socket: &OwnedFd, settings: &LoadSettings) -> Result<()> {
+    let mut room = kernel::room();
+    let prepared = match KernelFiles::open().and_then(|files| PreparedLoad::prepare(&mut room, files, settings)) {
+        Ok(prepared) => prepared,
+        Err(error) => return send(socket, &failed(&error)),
+    };
+    send(socket, &ToDaemon::Prepared)?;
+    match next_request(socket)? {
+        Some(ToEngine::Load(settings)) => {
+            name::show(name::SCHEDULING);
+            report(socket, prepared.schedule(socket, &settings, Instant::now()))
+        }
+        other => decline(other),
+    }
+}
+
+/// From the beginning.
+fn load(socket: &OwnedFd, settings: &LoadSettings) -> Result<SchedulingEnd, LoadError> {
+    let started = Instant::now();
+    name::show(name::SCHEDULING);
+    let files = KernelFiles::open()?;
+    files.kernel.ensure_free()?;
+    let mut room = kernel::room();
+    PreparedLoad::prepare(&mut room, files, settings)?.schedule(socket, settings, started)
+}
+
+/// What is neither of the requests that an engine waits for.
+fn decline(request: Option<ToEngine>) -> Result<()> {
     match request {
-        Some(ToEngine::Load(settings)) => match schedule(socket, &settings, standby) {
-            Ok(SchedulingEnd::Reported(SchedulerExit { kind, code, text })) => {
-                send(socket, &ToDaemon::Exited { kind, code, text })
-            }
-            Ok(SchedulingEnd::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
-            Err(error) => send(socket, &failed(&error)),
-        },
         Some(ToEngine::Unload) | None => Ok(()),
         Some(other) => bail!("expected a request to load, got {other:?}"),
+    }
+}
+
+fn report(socket: &OwnedFd, ended: Result<SchedulingEnd, LoadError>) -> Result<()> {
+    match ended {
+        Ok(SchedulingEnd::Reported(SchedulerExit { kind, code, text })) => {
+            send(socket, &ToDaemon::Exited { kind, code, text })
+        }
+        Ok(SchedulingEnd::Signalled) => signal::end_by_sigterm().context("cannot end by the signal"),
+        Err(error) => send(socket, &failed(&error)),
     }
 }
 
@@ -67,19 +93,65 @@ fn failed(LoadError { kind, cause }: &LoadError) -> ToDaemon {
     ToDaemon::Failed { kind: *kind, text: format!("{cause:#}") }
 }
 
-/// What can be done of loading while another engine schedules: nothing here is seen outside this process.
+/// Files that attaching, restoring and reporting take.
+struct KernelFiles {
+    kernel: SchedExtFile,
+    compaction: CompactionSetting,
+    memory_status: KernelFile,
+}
+
+impl KernelFiles {
+    fn open() -> Result<Self, LoadError> {
+        let kernel = SchedExtFile::open()?;
+        let memory_status =
+            KernelFile::open(memory::MEMORY_STATUS).context("cannot open the status of this process")?;
+        Ok(Self { kernel, compaction: CompactionSetting::open()?, memory_status })
+    }
+}
+
+/// All of loading that can be done while another engine schedules: nothing here is seen outside this process. From then on it
+/// opens and loads nothing: if CPUs came or went meanwhile, it takes another engine.
 struct PreparedLoad<'obj> {
     loaded: LoadedScheduler<'obj>,
     settings: LoadSettings,
+    files: KernelFiles,
+    filters: Filters,
 }
 
 impl<'obj> PreparedLoad<'obj> {
-    fn prepare(room: &'obj mut Room, settings: &LoadSettings) -> Result<Self, LoadError> {
+    fn prepare(room: &'obj mut Room, files: KernelFiles, settings: &LoadSettings) -> Result<Self, LoadError> {
         check(settings)?;
-        privileges::keep_loading()?;
         let loaded = LoadedScheduler::new(room, settings)?;
+        let filters = Filters::new()?;
         memory::trim();
-        Ok(Self { loaded, settings: *settings })
+        privileges::keep_attaching()?;
+        filters.enter_prepared()?;
+        Ok(Self { loaded, settings: *settings, files, filters })
+    }
+
+    /// Attaches, schedules and unloads. Everything that attaching touched is restored on the way out.
+    fn schedule(self, socket: &OwnedFd, settings: &LoadSettings, started: Instant) -> Result<SchedulingEnd, LoadError> {
+        check(settings)?;
+        let Self { mut loaded, settings: prepared, files, filters } = self;
+        if prepared.must_reload_for(settings) {
+            return Err(LoadError { kind: FailKind::Outdated, cause: anyhow!("other settings were prepared") });
+        }
+        files.kernel.ensure_free()?;
+        let signals = signal::block_and_open().context("cannot take over signals")?;
+        let _compaction = files.compaction.turn_off()?;
+        loaded.write_limits(settings);
+        let construction = Construction {
+            limits: Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY },
+            settings: (*settings).into(),
+            nr_cpus: loaded.nr_cpus(),
+        };
+        let id = settings.policy.0.into();
+        let attempt =
+            Attempt { socket, started, signals: &signals, loaded: &mut loaded, files: &files, filters: &filters };
+        with_policy(id, construction, attempt).unwrap_or_else(|| {
+            let cause = anyhow!("there is no policy {id}: install service and engine together");
+            Err(LoadError { kind: FailKind::Other, cause })
+        })
     }
 }
 
@@ -96,104 +168,46 @@ enum SchedulingEnd {
     Signalled,
 }
 
-/// Loads, schedules and unloads. Everything that loading touched is restored on the way out.
-fn schedule(
-    socket: &OwnedFd,
-    settings: &LoadSettings,
-    standby: Option<PreparedLoad<'_>>,
-) -> Result<SchedulingEnd, LoadError> {
-    let session = LoadSession { socket, started: Instant::now(), settings };
-    name::show(name::SCHEDULING);
-    check(settings)?;
-    kernel::check_kernel()?;
-    let signals = signal::block_and_open().context("cannot take over signals")?;
-    let _compaction = CompactionOff::new()?;
-    if let Some(mut standby) = standby.filter(|standby| !standby.settings.must_reload_for(settings)) {
-        standby.loaded.write_limits(settings);
-        if let Some(end) = session.attach(&signals, &mut standby.loaded)? {
-            return Ok(end);
-        }
-    }
-    for _ in 0..MAX_ATTEMPTS {
-        let mut room = kernel::room();
-        let mut loaded = LoadedScheduler::new(&mut room, settings)?;
-        if let Some(end) = session.attach(&signals, &mut loaded)? {
-            return Ok(end);
-        }
-    }
-    let cause = anyhow!("CPUs kept coming or going while the scheduler was loaded: try again");
-    Err(LoadError { kind: FailKind::Other, cause })
-}
-
-/// A request to load.
-struct LoadSession<'a> {
-    socket: &'a OwnedFd,
-    started: Instant,
-    settings: &'a LoadSettings,
-}
-
-/// An attempt to attach, by whichever policy.
+/// Attaching, by whichever policy.
 struct Attempt<'a, 'obj> {
-    session: &'a LoadSession<'a>,
+    socket: &'a OwnedFd,
+    /// When it was asked for.
+    started: Instant,
     signals: &'a OwnedFd,
     loaded: &'a mut LoadedScheduler<'obj>,
+    files: &'a KernelFiles,
+    filters: &'a Filters,
 }
 
 impl PolicyVisitor for Attempt<'_, '_> {
-    type Output = Result<Option<SchedulingEnd>, LoadError>;
+    type Output = Result<SchedulingEnd, LoadError>;
 
+    /// Schedules until the end. All that allocates comes before attaching.
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Output {
-        self.session.attach_with(self.signals, self.loaded, policy)
-    }
-}
-
-impl LoadSession<'_> {
-    /// Schedules until the end, by the policy that is asked for. `None` if the kernel refused because CPUs came or went since
-    /// this was loaded.
-    fn attach(&self, signals: &OwnedFd, loaded: &mut LoadedScheduler<'_>) -> Result<Option<SchedulingEnd>, LoadError> {
-        let construction = Construction {
-            limits: Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY },
-            settings: (*self.settings).into(),
-            nr_cpus: loaded.nr_cpus(),
-        };
-        let id = self.settings.policy.0.into();
-        let attempt = Attempt { session: self, signals, loaded };
-        with_policy(id, construction, attempt).unwrap_or_else(|| {
-            let cause = anyhow!("there is no policy {id}: install service and engine together");
-            Err(LoadError { kind: FailKind::Other, cause })
-        })
-    }
-
-    /// All that allocates comes before attaching.
-    fn attach_with<P: Policy + 'static>(
-        &self,
-        signals: &OwnedFd,
-        loaded: &mut LoadedScheduler<'_>,
-        policy: P,
-    ) -> Result<Option<SchedulingEnd>, LoadError> {
-        let scheduler = SchedulerLoop::new(loaded, self.socket, signals, policy)?;
+        let Self { socket, started, signals, loaded, files, filters } = self;
+        let scheduler = SchedulerLoop::new(loaded, socket, signals, policy)?;
         memory::lock_all()?;
-        loaded.pages().control().resident_bytes.store(memory::resident_bytes(), Relaxed);
-        let Some(link) = loaded.attach()? else { return Ok(None) };
+        loaded.pages().control().resident_bytes.store(memory::resident_bytes(&files.memory_status), Relaxed);
+        let link = loaded.attach(&files.kernel)?;
         privileges::drop_all()?;
-        self.announce(loaded)?;
+        filters.enter_attached()?;
+        announce(socket, started, loaded)?;
         let outcome = scheduler.run();
         // Destroying the link returns once the kernel is back on its own scheduler.
         drop(link);
         let exit = loaded.exit_reason();
-        Ok(Some(match outcome {
+        Ok(match outcome {
             LoopEnd::Asked => SchedulingEnd::Reported(SchedulerExit { kind: ExitKind::Unloaded, ..exit }),
             LoopEnd::Ejected => SchedulingEnd::Reported(exit),
             LoopEnd::Signalled => SchedulingEnd::Signalled,
-        }))
+        })
     }
+}
 
-    fn announce(&self, loaded: &LoadedScheduler<'_>) -> Result<()> {
-        let ops = std::fs::read_to_string(OPS_NAME_PATH).unwrap_or_default().trim().to_owned();
-        let load_us = self.started.elapsed().as_micros() as u64;
-        let message = ToDaemon::Loaded { nr_cpus: loaded.nr_cpus(), load_us, ops };
-        channel::send(self.socket, &message.encode(), &loaded.page_fds()).context("cannot answer the daemon")
-    }
+fn announce(socket: &OwnedFd, started: Instant, loaded: &LoadedScheduler<'_>) -> Result<()> {
+    let load_us = started.elapsed().as_micros() as u64;
+    let message = ToDaemon::Loaded { nr_cpus: loaded.nr_cpus(), load_us };
+    channel::send(socket, &message.encode(), &loaded.page_fds()).context("cannot answer the daemon")
 }
 
 fn send(socket: &OwnedFd, message: &ToDaemon) -> Result<()> {

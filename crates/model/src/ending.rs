@@ -14,6 +14,8 @@ pub enum FailKind {
     Conflict = 4,
     /// Anything else; the text has the kernel's words.
     Other = 5,
+    /// What was prepared does not fit any more: CPUs came or went, or other settings are wanted. Another engine can load.
+    Outdated = 6,
 }
 
 /// Why the scheduler was unloaded.

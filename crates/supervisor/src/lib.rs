@@ -91,6 +91,8 @@ pub struct Supervisor {
     /// Why this kernel can load no scheduler, known without having tried.
     unfit: Option<Fault>,
     phase: Phase,
+    /// By when the engine must have loaded that takes the place of one whose preparations did not fit any more.
+    renewal: Option<Time>,
     run: Run,
     next_seq: u32,
     /// Grows whenever the decision changes, so that an acknowledgement can be matched with the callers that wait for it.
@@ -146,6 +148,7 @@ impl Supervisor {
             kernel,
             unfit,
             phase: Phase::Idle,
+            renewal: None,
             run: Run(0),
             next_seq: 0,
             version: 0,

@@ -62,6 +62,7 @@ impl Supervisor {
         }
         // One engine that replaces another at once is watched like one: noting that takes the disk its time.
         if matches!(self.phase, Phase::Idle) {
+            self.renewal = None;
             self.watch_boot(if wanted { BootWatch::Paused } else { BootWatch::Over });
         }
     }
@@ -128,7 +129,8 @@ impl Supervisor {
     fn load(&mut self) {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
-        self.phase = Phase::Loading { stage: Stage::Starting, deadline: self.now + LOAD_LIMIT };
+        let deadline = self.renewal.take().unwrap_or(self.now + LOAD_LIMIT);
+        self.phase = Phase::Loading { stage: Stage::Starting, deadline };
         self.watch_boot(BootWatch::On);
         self.act(FileAction::NoteSettings);
         self.act(EngineCommand::Spawn(self.run));
@@ -209,6 +211,7 @@ impl Supervisor {
             EngineEvent::NotStarted(text) => self.gone(Some(Fault::with_text(Reason::EngineMissing, text))),
             EngineEvent::Hello { wire_version } => self.hello(wire_version),
             EngineEvent::Loaded => self.engine_has_loaded(),
+            EngineEvent::Failed { kind: FailKind::Outdated, .. } => self.renew_engine(),
             EngineEvent::Failed { kind, text } => self.engine_fault(fail_fault(kind, text, &self.kernel)),
             EngineEvent::Done { seq } => self.done(seq),
             EngineEvent::Exited { kind, code, text } => self.engine_fault(exit_fault(kind, code, text)),
@@ -259,6 +262,21 @@ impl Supervisor {
         }
     }
 
+    /// What the engine has prepared does not fit any more. Nothing went wrong: another one is started, which has to load within
+    /// the time that this one had.
+    fn renew_engine(&mut self) {
+        match &self.phase {
+            Phase::Ending(_) => {}
+            Phase::Loading { stage: Stage::Sent(_), deadline } => {
+                self.renewal = Some(*deadline);
+                self.end(Cause::Asked);
+            }
+            _ => {
+                self.kill(Fault::with_text(Reason::EngineMismatch, "it was outdated without having been told to load"))
+            }
+        }
+    }
+
     /// The engine says why it ends. That is more than the kernel or the process could tell.
     fn engine_fault(&mut self, fault: Fault) {
         match &mut self.phase {
@@ -294,7 +312,8 @@ fn fail_fault(kind: FailKind, text: String, kernel: &Kernel) -> Fault {
         FailKind::MalformedBtf => Fault::with_text(Reason::MalformedBtf, text),
         FailKind::Permission => Fault::with_text(Reason::Permission, text),
         FailKind::Conflict => Fault::foreign(kernel.foreign_ops().unwrap_or(&text)),
-        FailKind::Other => Fault::with_text(Reason::LoadFailed, text),
+        // Outdated is no fault, and is not asked here.
+        FailKind::Other | FailKind::Outdated => Fault::with_text(Reason::LoadFailed, text),
     }
 }
 

@@ -78,8 +78,6 @@ pub enum ToDaemon {
         nr_cpus: u32,
         /// Time from the request to the kernel's confirmation.
         load_us: u64,
-        /// Name of the operations as the kernel shows it.
-        ops: String,
     },
     /// Loading or preparing failed; the engine ends.
     Failed {
@@ -197,7 +195,7 @@ impl ToDaemon {
     pub fn encode(&self) -> Message {
         match self {
             Self::Hello { wire_version } => encode(101, 0, &[(*wire_version).into()], ""),
-            Self::Loaded { nr_cpus, load_us, ops } => encode(102, 0, &[(*nr_cpus).into(), *load_us], ops),
+            Self::Loaded { nr_cpus, load_us } => encode(102, 0, &[(*nr_cpus).into(), *load_us], ""),
             Self::Failed { kind, text } => encode(103, 0, &[*kind as u64], text),
             Self::Done { seq } => encode(104, *seq, &[], ""),
             Self::Exited { kind, code, text } => encode(105, 0, &[*kind as u64, *code as u64], text),
@@ -211,7 +209,7 @@ impl ToDaemon {
         let text = text.to_owned();
         Ok(match kind {
             101 => Self::Hello { wire_version: narrow(args[0])? },
-            102 => Self::Loaded { nr_cpus: narrow(args[0])?, load_us: args[1], ops: text },
+            102 => Self::Loaded { nr_cpus: narrow(args[0])?, load_us: args[1] },
             103 => Self::Failed {
                 kind: match args[0] {
                     1 => FailKind::NotSupported,
@@ -219,6 +217,7 @@ impl ToDaemon {
                     3 => FailKind::Permission,
                     4 => FailKind::Conflict,
                     5 => FailKind::Other,
+                    6 => FailKind::Outdated,
                     _ => return Err(BadMessage("unknown failure")),
                 },
                 text,
@@ -253,12 +252,9 @@ mod tests {
     fn to_daemon() -> impl Strategy<Value = ToDaemon> {
         prop_oneof![
             any::<u32>().prop_map(|wire_version| ToDaemon::Hello { wire_version }),
-            (any::<u32>(), any::<u64>(), "\\PC{0,64}").prop_map(|(nr_cpus, load_us, ops)| ToDaemon::Loaded {
-                nr_cpus,
-                load_us,
-                ops
-            }),
+            any::<(u32, u64)>().prop_map(|(nr_cpus, load_us)| ToDaemon::Loaded { nr_cpus, load_us }),
             "\\PC{0,64}".prop_map(|text| ToDaemon::Failed { kind: FailKind::Conflict, text }),
+            "\\PC{0,64}".prop_map(|text| ToDaemon::Failed { kind: FailKind::Outdated, text }),
             any::<u32>().prop_map(|seq| ToDaemon::Done { seq }),
             Just(ToDaemon::Prepared),
             (any::<i64>(), "\\PC{0,64}").prop_map(|(code, text)| ToDaemon::Exited {

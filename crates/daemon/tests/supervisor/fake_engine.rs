@@ -22,7 +22,7 @@ fn main() -> io::Result<()> {
     let path = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let host = path.ancestors().nth(3).unwrap_or(&path).to_owned();
-    let engine = FakeEngine { tree: Tree::at(Root::new(&host)), host, name, loaded: false };
+    let engine = FakeEngine { tree: Tree::at(Root::new(&host)), host, name, loaded: false, prepared: false };
     engine.leave_traces()?;
     engine.run()
 }
@@ -32,6 +32,7 @@ struct FakeEngine {
     host: PathBuf,
     name: String,
     loaded: bool,
+    prepared: bool,
 }
 
 impl FakeEngine {
@@ -62,7 +63,8 @@ impl FakeEngine {
     }
 
     /// As a standby engine.
-    fn prepare(&self) -> io::Result<()> {
+    fn prepare(&mut self) -> io::Result<()> {
+        self.prepared = true;
         self.leave("standby-pid", &std::process::id().to_string())?;
         match self.name.as_str() {
             "prepares-badly" => {
@@ -85,6 +87,11 @@ impl FakeEngine {
                 let text = "scx_bpf_kick_cpu".to_owned();
                 say(&ToDaemon::Failed { kind: FailKind::MalformedBtf, text })?;
                 std::process::exit(1);
+            }
+            "prepares-in-vain" if self.prepared => {
+                let text = "CPUs came or went".to_owned();
+                say(&ToDaemon::Failed { kind: FailKind::Outdated, text })?;
+                std::process::exit(0);
             }
             "brings-no-pages" => return say(&loaded()),
             _ => {}
@@ -131,7 +138,7 @@ fn say(message: &ToDaemon) -> io::Result<()> {
 }
 
 fn loaded() -> ToDaemon {
-    ToDaemon::Loaded { nr_cpus: 1, load_us: 1_000, ops: "scherzo_fake".to_owned() }
+    ToDaemon::Loaded { nr_cpus: 1, load_us: 1_000 }
 }
 
 fn page<T: Shared>() -> io::Result<OwnedFd> {

@@ -211,6 +211,18 @@ async fn a_standby_engine_that_fails_is_tried_again_after_the_next_load() {
 }
 
 #[tokio::test]
+async fn a_standby_engine_that_is_outdated_is_made_anew_and_that_is_no_failure() {
+    let (supervised, engine, standby) = Supervised::running_with_standby("prepares-in-vain").await;
+    kill_process(engine, Signal::KILL).unwrap();
+    supervised.stage.tree().unload().unwrap();
+    eventually("a third engine", async || ![engine, standby].contains(&supervised.engine())).await;
+    supervised.client.wait_for_state("running").await;
+    let history = supervised.client.scheduler.get_history(0).await.unwrap();
+    let failures: Vec<_> = history.iter().filter(|(_, event, _)| event == "not-loaded").collect();
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+#[tokio::test]
 async fn a_machine_that_is_turned_off_pays_nothing() {
     let (supervised, _, standby) = Supervised::running_with_standby("behaves").await;
     supervised.client.scheduler.set_enabled(false).await.unwrap();

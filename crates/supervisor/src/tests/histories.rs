@@ -74,6 +74,7 @@ pub(super) fn ops() -> impl Strategy<Value = Op> {
         Just(FailKind::Permission),
         Just(FailKind::Conflict),
         Just(FailKind::Other),
+        Just(FailKind::Outdated),
     ];
     let exits =
         prop_oneof![Just(ExitKind::Unloaded), Just(ExitKind::Kernel), Just(ExitKind::Error), Just(ExitKind::Stall)];

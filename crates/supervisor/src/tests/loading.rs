@@ -201,6 +201,35 @@ fn settings_change_in_place_but_for_what_the_kernel_fixes_at_load() {
 }
 
 #[test]
+fn an_outdated_engine_is_replaced_and_that_is_no_failure() {
+    let mut world = World::new(Desired::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    for _ in 0..3 {
+        world.engine_acts();
+        world.apply(Op::EngineFails(FailKind::Outdated));
+        world.process_ends(Gone::Code(0));
+    }
+    assert_eq!((world.answer(id), world.state.run), (None, Run(4)));
+    world.calm_down();
+    assert_eq!((world.answer(id), world.state.view().state), (Some(&Ok(())), State::Running));
+    assert!(world.exits.is_empty(), "{:?}", world.exits);
+    assert_eq!(world.history, [HistoryEvent::TurnedOn, HistoryEvent::Loaded]);
+}
+
+#[test]
+fn an_engine_that_is_outdated_again_and_again_has_no_more_time_than_another() {
+    let mut world = World::new(Desired::default(), Kernel::Idle);
+    let id = world.ask(Request::SetEnabled(true));
+    for _ in 0..30 {
+        world.engine_acts();
+        world.apply(Op::EngineFails(FailKind::Outdated));
+        world.process_ends(Gone::Code(0));
+        world.wait(SECOND);
+    }
+    assert!(matches!(world.answer(id), Some(Err(Refusal::LoadFailed(_)))), "{:?}", world.answer(id));
+}
+
+#[test]
 fn what_happens_is_remembered() {
     use HistoryEvent::{Ejected, Loaded, Mode as NewMode, NotLoaded, Reverted, TurnedOff, TurnedOn, Unloaded};
     let mut world = World::new(Desired::default(), Kernel::Idle);

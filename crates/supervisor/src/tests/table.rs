@@ -58,6 +58,9 @@ const EVENTS: &[Step] = &[
     ("the engine cannot load", |state| {
         engine(state, EngineEvent::Failed { kind: FailKind::Other, text: String::new() })
     }),
+    ("what it prepared does not fit", |state| {
+        engine(state, EngineEvent::Failed { kind: FailKind::Outdated, text: String::new() })
+    }),
     EJECTED,
     ("the engine babbles", |state| engine(state, EngineEvent::Garbled(String::new()))),
     ("the engine hangs up", |state| engine(state, EngineEvent::HungUp)),
