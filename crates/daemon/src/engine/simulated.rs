@@ -11,12 +11,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use scherzo_host::{Root, ThreadPolicy};
 use scherzo_wire::control::{ControlWord, Mode};
 use scherzo_wire::layout::{Class, ControlPage, Counter, CpuStats};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToEngine};
-use scherzo_wire::page::{Mapping, Shared};
+use scherzo_wire::page::{Mapping, Shared, memory_file};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -401,9 +400,7 @@ fn word_of(settings: &LoadSettings, generation: u32) -> ControlWord {
 }
 
 fn shared_page<T: Shared>(name: &std::ffi::CStr, len: usize) -> io::Result<(OwnedFd, Mapping<T>)> {
-    let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
-    let bytes = Mapping::<T>::bytes(len).ok_or(io::ErrorKind::InvalidInput)?;
-    ftruncate(&fd, bytes as u64)?;
+    let fd = memory_file::<T>(name, len)?;
     let mapping = Mapping::read_write(fd.as_fd(), len)?;
     Ok((fd, mapping))
 }

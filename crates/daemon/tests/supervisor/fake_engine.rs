@@ -2,18 +2,17 @@
 //! loads into that host's pretended kernel.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use scherzo_daemon::engine::simulated::Tree;
 use scherzo_host::{Root, SchedExt};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{ControlPage, CpuStats, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, ToDaemon, ToEngine};
-use scherzo_wire::page::{Mapping, Shared};
+use scherzo_wire::page::memory_file;
 
 /// Long enough for the tests to have the engine killed meanwhile.
 const LONG_PREPARATION: Duration = Duration::from_secs(1);
@@ -98,7 +97,7 @@ impl FakeEngine {
         }
         self.tree.load("scherzo_fake")?;
         self.loaded = true;
-        let pages = [page::<ControlPage>()?, page::<CpuStats>()?];
+        let pages = [memory_file::<ControlPage>(c"fake", 1)?, memory_file::<CpuStats>(c"fake", 1)?];
         channel::send(rustix::stdio::stdin(), &loaded().encode(), &[pages[0].as_fd(), pages[1].as_fd()])
     }
 
@@ -139,10 +138,4 @@ fn say(message: &ToDaemon) -> io::Result<()> {
 
 fn loaded() -> ToDaemon {
     ToDaemon::Loaded { nr_cpus: 1, load_us: 1_000 }
-}
-
-fn page<T: Shared>() -> io::Result<OwnedFd> {
-    let fd = memfd_create(c"fake", MemfdFlags::CLOEXEC)?;
-    ftruncate(&fd, Mapping::<T>::bytes(1).unwrap_or_default() as u64)?;
-    Ok(fd)
 }
