@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::harness::Keep;
+use crate::kernel_log;
 use crate::kernels::GuestKernel;
 use crate::monitor::{self, Monitor};
 use crate::protocol::Frame;
@@ -243,6 +244,10 @@ impl Shell for Guest {
 }
 
 impl Keep for Guest {
+    fn ensure_sound(&mut self) -> Result<()> {
+        kernel_log::ensure_quiet(self)
+    }
+
     fn keep(&mut self) -> (PathBuf, String) {
         self.run_dir.disable_cleanup(true);
         for (name, command) in [("journal.log", "journalctl --no-pager -b --all"), ("dmesg.log", "dmesg")] {

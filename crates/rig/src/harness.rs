@@ -61,6 +61,8 @@ impl<G> Group<G> {
 
 /// What the harness needs of a guest.
 pub trait Keep {
+    /// Fails if something went wrong in the guest that no case looks at.
+    fn ensure_sound(&mut self) -> Result<()>;
     /// Keeps what is known about this guest; where it is, and how to boot the same again.
     fn keep(&mut self) -> (PathBuf, String);
 }
@@ -114,27 +116,56 @@ fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>)
     })
 }
 
-fn run_case<G>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() -> Result<G>) -> Result<()> {
+fn run_case<G: Keep>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() -> Result<G>) -> Result<()> {
     let guest = match guest {
         Some(guest) => guest,
         None => guest.insert(boot()?),
     };
-    (case.run)(guest)
+    let result = (case.run)(guest);
+    match &result {
+        Err(error) if !is_skipped(error) => {}
+        _ => guest.ensure_sound()?,
+    }
+    result
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use anyhow::{bail, ensure};
 
     use super::*;
+    use crate::kernel_log;
     use crate::report::{Counts, skipped};
+    use crate::shell::{CommandOutput, Shell};
 
-    /// A guest of which nothing can be kept.
-    struct Fake;
+    /// A guest of which nothing can be kept. It has what `dmesg` prints, and how that ends.
+    struct Fake(CommandOutput);
+
+    impl Fake {
+        fn quiet() -> Self {
+            Self(CommandOutput::default())
+        }
+    }
+
+    impl Shell for Fake {
+        fn run(&mut self, command: &str, _limit: Duration) -> Result<CommandOutput> {
+            ensure!(command == "dmesg", "only the kernel's log is read here, not {command}");
+            Ok(self.0.clone())
+        }
+
+        fn patience(&self) -> u32 {
+            1
+        }
+    }
 
     impl Keep for Fake {
+        fn ensure_sound(&mut self) -> Result<()> {
+            kernel_log::ensure_quiet(self)
+        }
+
         fn keep(&mut self) -> (PathBuf, String) {
             ("/tmp/kept".into(), "cargo xtask guest".into())
         }
@@ -154,11 +185,36 @@ mod tests {
         let nr_boots = AtomicUsize::new(0);
         run(&[group(&[("real time", no_deadline_server), ("next", |_| Ok(()))])], 1, &report, &|_| {
             nr_boots.fetch_add(1, Ordering::Relaxed);
-            Ok(Fake)
+            Ok(Fake::quiet())
         });
         assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 0, nr_skipped: 1 });
         assert!(report.summary().contains("group/real time: no deadline server"), "{}", report.summary());
         assert_eq!(nr_boots.into_inner(), 1);
+    }
+
+    /// What a run says of two cases that hold in a guest with such a log. Each gets a guest of its own if the one before failed.
+    fn summary_with(log: CommandOutput) -> String {
+        let report = Report::default();
+        let cases: [FakeCase; 2] = [("holds", |_| Ok(())), ("skipped", |_| Err(skipped("not here")))];
+        run(&[group(&cases)], 1, &report, &|_| Ok(Fake(log.clone())));
+        assert!(!report.is_good());
+        report.summary()
+    }
+
+    #[test]
+    fn a_warning_of_the_kernel_fails_its_case() {
+        let line = "[    5.000000] WARNING: CPU: 1 PID: 99 at kernel/sched/ext.c:1234 scx_ops_enqueue+0x12/0x34";
+        let summary = summary_with(CommandOutput { stdout: line.to_owned(), ..CommandOutput::default() });
+        assert!(summary.contains("group/holds: the kernel complained:"), "{summary}");
+        assert!(summary.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{summary}");
+    }
+
+    #[test]
+    fn a_kernel_log_that_cannot_be_read_fails_its_case() {
+        let stderr = "dmesg: read kernel buffer failed: Operation not permitted".to_owned();
+        let summary = summary_with(CommandOutput { status: 1, stderr, ..CommandOutput::default() });
+        assert!(summary.contains("group/holds: the kernel's log cannot be read"), "{summary}");
+        assert!(summary.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{summary}");
     }
 
     #[test]
@@ -167,7 +223,7 @@ mod tests {
         let nr_boots = AtomicUsize::new(0);
         run(&[group(&[("case", |_| Ok(()))])], 1, &report, &|_| {
             ensure!(nr_boots.fetch_add(1, Ordering::Relaxed) == 1, "it hangs");
-            Ok(Fake)
+            Ok(Fake::quiet())
         });
         assert!(report.is_good());
         let expected = "tried a second time (1):\n  group: it was booted a second time, since it hangs\n";

@@ -18,6 +18,7 @@ pub mod guest;
 pub mod harness;
 pub mod image;
 pub mod junit;
+pub mod kernel_log;
 pub mod kernels;
 pub mod measure;
 mod monitor;
