@@ -3,6 +3,7 @@
 //! That clock has one flaw: while every CPU waits for the disk, it jumps to the next timer, however far away that is.
 //! So whatever is timed on an otherwise idle guest has run once before, and the service keeps its state in memory.
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,8 +17,8 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// Wake-up p99 of a mostly sleeping thread, compared with the kernel default's in the same boot.
-const MAX_LATENCY_RATIO: f64 = 0.4;
+/// Wake-up p99 of a mostly sleeping thread, compared with the kernel default's in the same boot; 0.19 to 0.21 is seen.
+const MAX_LATENCY_RATIO: f64 = 0.28;
 /// The hogs' throughput, compared likewise.
 const MIN_THROUGHPUT_RATIO: f64 = 0.95;
 /// The share of the tasks submitted to user space that BPF reclaims under hogs; half was measured on four CPUs.
@@ -56,18 +57,48 @@ pub(super) fn promises(guest: &mut Guest) -> Result<()> {
     })?;
     let (default, ours) = (Figures::median(&default)?, Figures::median(&ours)?);
 
-    let latency = ours.wake_p99_us / default.wake_p99_us;
-    let throughput = ours.throughput / default.throughput;
+    let times = Times {
+        latency: ours.wake_p99_us / default.wake_p99_us,
+        throughput: ours.throughput / default.throughput,
+        loading_ms: loading,
+        switching_ms: switching,
+    };
     say(&format!(
-        "wake-up p99 {:.0} µs, the kernel default's {:.0} µs ({latency:.2}); throughput {throughput:.3}; \
-         loading at most {loading} ms; a mode change at most {switching:.1} ms",
+        "wake-up p99 {:.0} µs, the kernel default's {:.0} µs; {times}",
         ours.wake_p99_us, default.wake_p99_us
     ));
-    ensure!(latency <= MAX_LATENCY_RATIO, "wake-up p99 is {latency:.2} of the default's, not {MAX_LATENCY_RATIO}");
-    ensure!(throughput >= MIN_THROUGHPUT_RATIO, "throughput is {throughput:.3} of the default's");
-    ensure!(loading <= MAX_LOADING_MS, "loading took {loading} ms");
-    ensure!(switching <= MAX_SWITCHING_MS, "a mode change took {switching:.1} ms");
-    Ok(())
+    times.ensure_promised()
+}
+
+/// What was measured; latency and throughput as parts of the kernel default's.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    latency: f64,
+    throughput: f64,
+    loading_ms: u64,
+    switching_ms: f64,
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { latency, throughput, loading_ms, switching_ms } = self;
+        write!(
+            f,
+            "latency {latency:.2}, throughput {throughput:.3} of the default's; loading at most {loading_ms} ms; a mode \
+             change at most {switching_ms:.1} ms"
+        )
+    }
+}
+
+impl Times {
+    fn ensure_promised(&self) -> Result<()> {
+        let Self { latency, throughput, loading_ms, switching_ms } = *self;
+        ensure!(latency <= MAX_LATENCY_RATIO, "wake-up p99 is {latency:.2} of the default's, not {MAX_LATENCY_RATIO}");
+        ensure!(throughput >= MIN_THROUGHPUT_RATIO, "throughput is {throughput:.3} of the default's");
+        ensure!(loading_ms <= MAX_LOADING_MS, "loading took {loading_ms} ms");
+        ensure!(switching_ms <= MAX_SWITCHING_MS, "a mode change took {switching_ms:.1} ms");
+        Ok(())
+    }
 }
 
 /// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without
@@ -94,4 +125,25 @@ fn elapsed_ms(guest: &mut Guest, command: &str) -> Result<u64> {
     let timed =
         format!("start=$(date +%s%N); {{ {command}; }} >/dev/null && echo $((($(date +%s%N) - start) / 1000000))");
     guest.check(&timed, Duration::from_mins(1))?.parse().context("no time was printed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_half_as_good_again_as_those_seen_fail() {
+        let seen = Times { latency: 0.21, throughput: 0.971, loading_ms: 2_740, switching_ms: 20.0 };
+        seen.ensure_promised().unwrap();
+        for (worse, what) in [
+            (Times { latency: 0.3, ..seen }, "wake-up p99 is 0.30"),
+            (Times { latency: f64::NAN, ..seen }, "wake-up p99 is NaN"),
+            (Times { throughput: 0.9, ..seen }, "throughput is 0.900"),
+            (Times { loading_ms: 4_000, ..seen }, "loading took 4000 ms"),
+            (Times { switching_ms: 80.0, ..seen }, "a mode change took 80.0 ms"),
+        ] {
+            let refusal = worse.ensure_promised().unwrap_err().to_string();
+            assert!(refusal.contains(what), "{refusal}");
+        }
+    }
 }
