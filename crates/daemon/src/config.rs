@@ -384,12 +384,32 @@ mod tests {
                 if random.u8(..4) == 0 {
                     lines.push((0..random.usize(..60)).map(|_| random.char(..)).collect());
                 }
-                let (mut config, file) = (Config::default(), Path::new("fuzz.toml"));
-                let values = config.parse(file, &lines.join("\n"));
-                let settings = config.merge(Settings::default(), &values, file);
-                assert_eq!(settings.tunables.validate(), Ok(()), "{lines:?}");
+                let (config, settings) = merged(&lines.join("\n"));
                 let is_refused = lines.len() == 1 && !config.problems.is_empty();
                 assert!(!is_refused || settings == Settings::default(), "{lines:?}");
+            },
+        );
+    }
+
+    /// What comes of a file with this text: settings that every engine takes.
+    fn merged(text: &str) -> (Config, Settings) {
+        let (mut config, file) = (Config::default(), Path::new("fuzz.toml"));
+        let values = config.parse(file, text);
+        let settings = config.merge(Settings::default(), &values, file);
+        assert_eq!(settings.tunables.validate(), Ok(()), "{text:?}");
+        (config, settings)
+    }
+
+    #[test]
+    fn kept_files() {
+        let corpus = crate::fuzz::corpus("configuration");
+        let problems = corpus.iter().filter(|text| !merged(&String::from_utf8_lossy(text)).0.problems.is_empty());
+        assert!(problems.count() > 5, "they do not reach enough");
+        crate::fuzz::cases(
+            || (),
+            |(), random| {
+                let text = crate::fuzz::changed(&corpus, random);
+                merged(&String::from_utf8_lossy(&text));
             },
         );
     }

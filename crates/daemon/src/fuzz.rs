@@ -3,8 +3,11 @@
 //! Each case has a seed of its own, which follows from the first; the first is printed, and so is that of a case that fails.
 //! `SCHERZO_FUZZ_SEED` sets the first, `SCHERZO_FUZZ_CASES` says how many there are: a seed and one case repeat a failure
 //! that does not depend on cases before it; the printed first seed repeats all.
+//!
+//! `corpus/` keeps inputs that once mattered, or that reach what chance seldom does: each is tried as it is, and with changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -50,6 +53,30 @@ pub(crate) fn cases<T>(make: impl Fn() -> T, case: impl Fn(&mut T, &mut Rng)) {
         let seed = Seeded(first.wrapping_add(number));
         case(&mut subject, &mut Rng::with_seed(seed.0));
     }
+}
+
+/// The kept inputs of one kind, in the order of their names.
+pub(crate) fn corpus(kind: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(kind);
+    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 10, "{} holds too little", folder.display());
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// One of them, with a few bytes changed, taken out, or repeated.
+pub(crate) fn changed(corpus: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
+    let mut input = corpus[random.usize(..corpus.len())].clone();
+    for _ in 0..random.u8(1..5) {
+        let from = random.usize(..=input.len());
+        let to = random.usize(from..=input.len().min(from + 8));
+        match random.u8(..3) {
+            0 => random.fill(&mut input[from..to]),
+            1 => drop(input.drain(from..to)),
+            _ => drop(input.splice(from..from, input[from..to].to_vec())),
+        }
+    }
+    input
 }
 
 /// The supervisor, its time and its engine's latest run.
@@ -300,6 +327,34 @@ fn messages_of_an_engine() {
             {
                 assert!((250..=20_000).contains(&settings.base_slice_us), "out of range: {settings:?}");
             }
+        },
+    );
+}
+
+/// A message as it was kept, without the zeros at its end.
+fn padded(mut kept: Vec<u8>) -> Vec<u8> {
+    kept.resize(kept.len().max(MESSAGE_BYTES), 0);
+    kept
+}
+
+#[test]
+fn kept_messages() {
+    let corpus: Vec<_> = corpus("messages").into_iter().map(padded).collect();
+    let decoded: Vec<_> = corpus.iter().map(|packet| ToDaemon::decode(packet)).collect();
+    let kinds: HashSet<_> = decoded.iter().flatten().map(std::mem::discriminant).collect();
+    let errors: HashSet<_> = decoded.iter().filter_map(|message| message.as_ref().err()).map(|error| error.0).collect();
+    assert!(kinds.len() == 6 && errors.len() >= 6, "they do not reach enough: {errors:?}");
+    for packet in &corpus {
+        hear(&mut Supervised::new(true), packet, &mut Rng::with_seed(0));
+    }
+    cases(
+        || Supervised::new(true),
+        |supervised, random| {
+            let mut packet = changed(&corpus, random);
+            if random.u8(..8) > 0 {
+                packet.resize(MESSAGE_BYTES, 0);
+            }
+            hear(supervised, &packet, random);
         },
     );
 }
