@@ -26,6 +26,7 @@
 #ifndef SCHERZO_GROUPS_BPF_H
 #define SCHERZO_GROUPS_BPF_H
 
+#include "foreground.bpf.h"
 #include "policy.h"
 #include "state.bpf.h"
 
@@ -115,6 +116,8 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 	group->task_group = (u64)tg;
 	group->read_ns = now;
 	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
+	if (is_foreground_group(tg))
+		group->weight = raised_weight(group->weight);
 	group->parent = group_number(tg->parent);
 }
 
