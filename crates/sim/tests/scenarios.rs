@@ -271,12 +271,12 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
 }
 
-/// A group counts as read when one within it was (`group_of()`), but its own tasks' limit is not read with that.
+/// A group is read together with those within it; whether its own tasks are limited is found out all the same.
 #[test]
-fn known_fault_the_limit_of_tasks_beside_a_group() {
+fn a_limit_holds_for_tasks_beside_a_group_within() {
     let report = outcome("limit-above");
     all_rules_hold(&report);
-    known_fault("the limit of tasks beside a group", is_fair(&report, "outer", 20), &report);
+    assert!(is_fair(&report, "outer", 20), "{report}");
 }
 
 /// What a limited group has is divided among those in it, however they nap, and tasks outside it are not held up.

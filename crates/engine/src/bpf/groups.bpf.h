@@ -64,6 +64,7 @@ struct group_ctx {
 	u64 earned_ns; /* when it last earned some */
 	u64 task_group; /* which one this is about; numbers are used again */
 	u64 read_ns;
+	u64 limits_read_ns; /* when `limiter` was found out: a group is read for those within it, too, its limiter is not */
 	u32 parent;
 	u32 weight; /* among its siblings */
 	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
@@ -252,7 +253,7 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 	group = number == ROOT_GROUP ? NULL : group_ctx(number);
 	if (!group)
 		return ROOT_GROUP;
-	if (is_fresh(group, tg, now))
+	if (is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS)
 		return number;
 	bpf_for(level, 0, MAX_GROUP_LEVELS) {
 		if (is_root(tg))

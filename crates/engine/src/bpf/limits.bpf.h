@@ -133,8 +133,10 @@ VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u
 	if (limit)
 		WRITE_ONCE(limit->above, ROOT_GROUP);
 	group = group_ctx(number);
-	if (group)
+	if (group) {
+		group->limits_read_ns = now;
 		WRITE_ONCE(group->limiter, lowest);
+	}
 	if (lowest != ROOT_GROUP)
 		WRITE_ONCE(limits_in_use, 1);
 	return 0;
