@@ -3,10 +3,10 @@
 //! A path comes from a program that anybody may have written, and user services may make directories below their own: it is
 //! looked up below the hierarchy's root without following links, and must lie within what belongs to the caller's user.
 
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Mode, OFlags, Stat, fstat, open, openat};
+use rustix::io::Errno;
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_host::Root;
@@ -35,7 +35,7 @@ pub(crate) fn find(root: &Root, path: &str, uid: Option<u32>) -> Result<Foregrou
             gettext_noop("There is no hierarchy of control groups, version 2, in /sys/fs/cgroup.").into(),
         ));
     }
-    let group = look_up(root, relative).and_then(|group| fstat(&group));
+    let group = look_up(root, relative);
     let missing = |_| Error::InvalidArgs(format!("There is no control group {}.", quoted(path)));
     // A directory's inode there has the number of its group.
     Ok(ForegroundGroup { path: path.to_owned(), cgroup: group.map_err(missing)?.st_ino })
@@ -66,12 +66,15 @@ fn is_within_slice(relative: &Path, uid: Option<u32>) -> bool {
     is(parts.next(), "user.slice") && is(parts.next(), &slice) && parts.next().is_some()
 }
 
-fn look_up(root: &Root, relative: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+/// Opens a directory below the hierarchy's root, one part after the other. `openat2()` could do that at once, but the unit's
+/// `RestrictSUIDSGID=` has systemd refuse it.
+fn look_up(root: &Root, relative: &Path) -> rustix::io::Result<Stat> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let tree = open(root.path(TREE), flags, Mode::empty())?;
-    let within =
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-    openat2(tree, relative, flags | OFlags::NOFOLLOW, Mode::empty(), within)
+    let device = fstat(&tree)?.st_dev;
+    let group = relative.iter().try_fold(tree, |group, part| openat(group, part, flags, Mode::empty()))?;
+    let found = fstat(&group)?;
+    if found.st_dev == device { Ok(found) } else { Err(Errno::XDEV) }
 }
 
 /// The path of the group in front, as this viewer sees it: others do not learn what somebody works with.
