@@ -253,15 +253,17 @@ static inline bool policy_waits_briefly(u64 ahead, u64 fair_weight)
  */
 static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fair_weight)
 {
-	u64 all = 2 * prompt_weight + fair_weight;
+	u64 all;
 
-	if (run_ns > POLICY_MAX_SPAN_NS)
-		run_ns = POLICY_MAX_SPAN_NS;
+	/* Weights lose four bits, so that thousands of tasks do not overflow. The time stays exact: messages run for microseconds. */
+	if (run_ns > POLICY_CREDIT_MAX_NS)
+		run_ns = POLICY_CREDIT_MAX_NS;
+	fair_weight >>= 4;
+	prompt_weight >>= 4;
+	all = 2 * prompt_weight + fair_weight;
 	if (!all)
 		return 0;
-	/* In units of about 1 us, so that thousands of tasks do not overflow. */
-	run_ns >>= 10;
-	return prompt ? (s64)(run_ns * fair_weight / all << 10) : -(s64)(run_ns * 2 * prompt_weight / all << 10);
+	return prompt ? (s64)(run_ns * fair_weight / all) : -(s64)(run_ns * 2 * prompt_weight / all);
 }
 
 /*

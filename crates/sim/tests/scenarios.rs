@@ -271,6 +271,14 @@ fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     got_cpus(&report, &scenario, "hogs", 1.5, 30);
 }
 
+/// What each of them runs is too little to be seen in microseconds, and adds up all the same.
+#[test]
+fn messages_do_not_keep_others_waiting_for_ever() {
+    let report = outcome("many-messages");
+    all_rules_hold(&report);
+    assert!(report.groups[0].longest_gap_ns < 2_000_000_000, "{report}");
+}
+
 /// A group is read together with those within it; whether its own tasks are limited is found out all the same.
 #[test]
 fn a_limit_holds_for_tasks_beside_a_group_within() {
