@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// What a run says of two cases that hold in a guest with such a log. Each gets a guest of its own if the one before failed.
-    fn summary_with(log: CommandOutput) -> String {
+    fn summary_with(log: &CommandOutput) -> String {
         let report = Report::default();
         let cases: [FakeCase; 2] = [("holds", |_| Ok(())), ("skipped", |_| Err(skipped("not here")))];
         run(&[group(&cases)], 1, &report, &|_| Ok(Fake(log.clone())));
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_warning_of_the_kernel_fails_its_case() {
         let line = "[    5.000000] WARNING: CPU: 1 PID: 99 at kernel/sched/ext.c:1234 scx_ops_enqueue+0x12/0x34";
-        let summary = summary_with(CommandOutput { stdout: line.to_owned(), ..CommandOutput::default() });
+        let summary = summary_with(&CommandOutput { stdout: line.to_owned(), ..CommandOutput::default() });
         assert!(summary.contains("group/holds: the kernel complained:"), "{summary}");
         assert!(summary.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{summary}");
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_kernel_log_that_cannot_be_read_fails_its_case() {
         let stderr = "dmesg: read kernel buffer failed: Operation not permitted".to_owned();
-        let summary = summary_with(CommandOutput { status: 1, stderr, ..CommandOutput::default() });
+        let summary = summary_with(&CommandOutput { status: 1, stderr, ..CommandOutput::default() });
         assert!(summary.contains("group/holds: the kernel's log cannot be read"), "{summary}");
         assert!(summary.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{summary}");
     }

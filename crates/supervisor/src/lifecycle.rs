@@ -272,7 +272,7 @@ impl Supervisor {
                 self.end(Cause::Asked);
             }
             _ => {
-                self.kill(Fault::with_text(Reason::EngineMismatch, "it was outdated without having been told to load"))
+                self.kill(Fault::with_text(Reason::EngineMismatch, "it was outdated without having been told to load"));
             }
         }
     }
