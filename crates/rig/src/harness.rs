@@ -1,11 +1,12 @@
 //! Runs cases in guests, and keeps what is known about those that fail.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::guest::Guest;
 use crate::kernels::Role;
@@ -121,7 +122,7 @@ fn run_case<G: Keep>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() 
         Some(guest) => guest,
         None => guest.insert(boot()?),
     };
-    let result = (case.run)(guest);
+    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(guest))).unwrap_or_else(|_| bail!("the case panicked"));
     match &result {
         Err(error) if !is_skipped(error) => {}
         _ => guest.ensure_sound()?,
@@ -215,6 +216,14 @@ mod tests {
         let summary = summary_with(&CommandOutput { status: 1, stderr, ..CommandOutput::default() });
         assert!(summary.contains("group/holds: the kernel's log cannot be read"), "{summary}");
         assert!(summary.ends_with("\n0 passed, 2 failed, 0 skipped\n"), "{summary}");
+    }
+
+    #[test]
+    fn a_case_that_panics_fails_and_the_others_run() {
+        let report = Report::default();
+        let cases: [FakeCase; 2] = [("panics", |_| panic!("a number below zero")), ("next", |_| Ok(()))];
+        run(&[group(&cases)], 1, &report, &|_| Ok(Fake::quiet()));
+        assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
     }
 
     #[test]
