@@ -70,18 +70,18 @@ mod tests {
         Caller { name: format!(":1.{number}"), uid: Some(uid) }
     }
 
-    fn group(cgroup: u64) -> Option<ForegroundGroup> {
-        Some(ForegroundGroup { path: format!("/{cgroup}"), cgroup })
+    fn group(cgroup: u64) -> ForegroundGroup {
+        ForegroundGroup { path: format!("/{cgroup}"), cgroup }
     }
 
     #[test]
     fn the_newest_word_counts_and_ends_with_its_caller() {
         let mut foregrounds = Foregrounds::default();
         let deciding = |foregrounds: &Foregrounds| foregrounds.deciding().map(|front| front.group.cgroup);
-        foregrounds.set(caller(1, 1000), group(7)).unwrap();
-        foregrounds.set(caller(2, 1001), group(8)).unwrap();
+        foregrounds.set(caller(1, 1000), Some(group(7))).unwrap();
+        foregrounds.set(caller(2, 1001), Some(group(8))).unwrap();
         assert_eq!(deciding(&foregrounds), Some(8));
-        foregrounds.set(caller(1, 1000), group(9)).unwrap();
+        foregrounds.set(caller(1, 1000), Some(group(9))).unwrap();
         assert_eq!(deciding(&foregrounds), Some(9));
         foregrounds.release_of(":1.1");
         assert_eq!(deciding(&foregrounds), Some(8));
@@ -93,11 +93,11 @@ mod tests {
     fn one_user_cannot_take_all_places() {
         let mut foregrounds = Foregrounds::default();
         for number in 0..MAX_PER_USER as u32 {
-            foregrounds.set(caller(number, 1000), group(1)).unwrap();
+            foregrounds.set(caller(number, 1000), Some(group(1))).unwrap();
         }
-        assert!(matches!(foregrounds.set(caller(99, 1000), group(1)), Err(Refusal::LimitReached(_))));
-        foregrounds.set(caller(0, 1000), group(2)).unwrap();
+        assert!(matches!(foregrounds.set(caller(99, 1000), Some(group(1))), Err(Refusal::LimitReached(_))));
+        foregrounds.set(caller(0, 1000), Some(group(2))).unwrap();
         foregrounds.set(caller(99, 1000), None).unwrap();
-        foregrounds.set(caller(99, 1001), group(1)).unwrap();
+        foregrounds.set(caller(99, 1001), Some(group(1))).unwrap();
     }
 }
