@@ -78,7 +78,7 @@ static __always_inline u32 weight_in_foreground(struct task_struct *p, u32 weigh
 	return foreground && is_in_foreground(p, foreground, true) ? raised_weight(weight) : weight;
 }
 
-/* The same where tasks are judged one by one, as user space does. */
+/* The same where user space classifies each task by itself. */
 static __always_inline u32 weight_without_groups(struct task_struct *p)
 {
 	u64 foreground = foreground_cgroup();
