@@ -108,8 +108,7 @@ pub(super) fn decide(settings: &Settings, desired: Desired, holds: &Holds, power
         .or_else(|| on_battery(rules, power))
         .or_else(|| profile(rules, power).filter(|_| rules.power_profile))
         .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
-    let seat = seat(settings.tunables, desired);
-    Decision { choice: Choice { mode, preemption: desired.preemption, seat, foreground_cgroup: 0 }, why }
+    Decision { choice: Choice { mode, preemption: desired.preemption, seat: seat(settings.tunables, desired) }, why }
 }
 
 /// The one that was chosen, else that of the settings; and whatever was chosen, settings may need user space.

@@ -12,7 +12,6 @@ mod control_groups;
 mod descriptions;
 mod faults;
 mod floods;
-mod foreground;
 mod holds;
 mod log_control;
 mod manager;

@@ -9,12 +9,11 @@ use crate::support::{Client, Stage};
 /// A message takes a hundred times as long as a case without a bus.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 100;
-const MEMBERS: [&str; 20] = [
+const MEMBERS: [&str; 19] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
     "SetEngine",
-    "SetForeground",
     "HoldMode",
     "OpenHold",
     "SetModeFor",
