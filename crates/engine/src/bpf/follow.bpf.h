@@ -49,7 +49,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 	if (others_are_due(llc, now))
 		return true;
 	tctx = task_ctx(p);
-	if (kernel_seat()) {
+	if (!study_policy) {
 		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
 			return true;
@@ -107,7 +107,7 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
  */
 static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags)
 {
-	return word.kernel_seat && wake_flags & SCX_WAKE_SYNC && is_done(bpf_get_current_task_btf(), WORTH_WAITING_NS) &&
+	return !study_policy && wake_flags & SCX_WAKE_SYNC && is_done(bpf_get_current_task_btf(), WORTH_WAITING_NS) &&
 	       follows_waker(p);
 }
 

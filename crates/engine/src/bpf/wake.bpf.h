@@ -89,7 +89,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return -1;
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p))))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p))))
 		return -1;
 	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
 	if (cpu >= 0)
@@ -108,7 +108,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	struct cpu_ctx *cpuc;
 	s32 cpu;
 
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu)))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(prev_cpu)))
 		return -1;
 	if (waker_says_done && is_done(bpf_get_current_task_btf(), BRIEF_NS) && follows_waker(p)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
@@ -120,7 +120,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	}
 	if (word.preemption) {
 		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
-		if (cpu < 0 && word.kernel_seat)
+		if (cpu < 0 && !study_policy)
 			cpu = interrupt_any_longer(p, prev_cpu);
 		cpuc = cpu_ctx(cpu);
 		if (cpuc) {
@@ -165,7 +165,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(limits_in_use) && waits_for_limit(p, scx_bpf_now()))
 		return prev_cpu;
 	klass = task_class(tctx);
-	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !leaves_order_to_arrival()) {
 		cpu = run_on_awake_cpu(p, tctx, page, word, klass);
 		if (cpu >= 0) {
 			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
@@ -192,7 +192,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
-	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded())
+	if (klass != SCHERZO_CLASS_INTERACTIVE || leaves_order_to_arrival())
 		return prev_cpu;
 	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC);
 	if (cpu < 0)
