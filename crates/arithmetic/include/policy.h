@@ -309,4 +309,41 @@ static inline struct policy_turn policy_turn_of(const struct policy_account *tas
 	return turn;
 }
 
+/* A mean over so long tells for how much of its time something has run, of POLICY_USE_ALL. */
+#define POLICY_USE_PERIOD_NS (32 * POLICY_MSEC)
+#define POLICY_USE_BITS 20
+#define POLICY_USE_ALL (1U << POLICY_USE_BITS)
+
+/* The part of a mean that such a time makes up. */
+static inline u64 policy_use_part(u64 time_ns)
+{
+	if (time_ns > POLICY_MAX_SPAN_NS)
+		time_ns = POLICY_MAX_SPAN_NS;
+	return (time_ns << POLICY_USE_BITS) / (time_ns + POLICY_USE_PERIOD_NS);
+}
+
+/* Mean use after having slept, or having had nothing to run. */
+static inline u32 policy_use_idled(u32 use, u64 time_ns)
+{
+	return use - (use * policy_use_part(time_ns) >> POLICY_USE_BITS);
+}
+
+/* The same after having run. */
+static inline u32 policy_use_ran(u32 use, u64 time_ns)
+{
+	return POLICY_USE_ALL - policy_use_idled(POLICY_USE_ALL - use, time_ns);
+}
+
+/* Use at the end of bursts: it follows a larger one at once, and a smaller one slowly. */
+static inline u32 policy_burst_use(u32 before, u32 use)
+{
+	return use > before ? use : (3 * before + use) / 4;
+}
+
+/* What to ask for, of so much at most, in steps. */
+static inline u32 policy_performance(u32 use, u32 most, u32 step)
+{
+	return (((u64)use * most >> POLICY_USE_BITS) + step - 1) / step * step;
+}
+
 #endif /* SCHERZO_POLICY_H */

@@ -122,7 +122,7 @@ impl<P: Policy> Core<P> {
     pub fn apply(&mut self, settings: &LoadSettings) {
         self.policy.set_settings((*settings).into());
         let page = self.pages.control();
-        publish_limits(page, settings);
+        publish_limits(page, settings, self.pages.tick_ns());
         let generation = ControlWord::unpack(page.word.load(Relaxed)).map_or(0, |word| word.generation);
         let word = ControlWord {
             mode: settings.mode,
@@ -200,7 +200,8 @@ fn default_dispatch(record: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
 }
 
 /// What BPF goes by without asking.
-pub fn publish_limits(page: &ControlPage, settings: &LoadSettings) {
+pub fn publish_limits(page: &ControlPage, settings: &LoadSettings, tick_ns: u64) {
     page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
     page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
+    page.timed_slice_ns.store(settings.slice_timer.longest_timed_ns(tick_ns), Relaxed);
 }

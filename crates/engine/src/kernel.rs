@@ -111,6 +111,7 @@ pub struct LoadedScheduler<'obj> {
 pub struct Pages {
     control: Mapping<ControlPage>,
     slots: Mapping<Slot>,
+    tick_ns: u64,
 }
 
 impl Pages {
@@ -123,6 +124,11 @@ impl Pages {
     pub fn slots(&self) -> &[Slot] {
         self.slots.as_slice()
     }
+
+    /// The time between two ticks of the kernel.
+    pub fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
 }
 
 impl<'obj> LoadedScheduler<'obj> {
@@ -134,7 +140,7 @@ impl<'obj> LoadedScheduler<'obj> {
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
         let slots =
             Mapping::read_write(skel.maps.slots.as_fd(), NR_SLOTS as usize).context("cannot map the slot table")?;
-        let pages = Rc::new(Pages { control, slots });
+        let pages = Rc::new(Pages { control, slots, tick_ns: tick_ns() });
         let loaded = Self { skel, pages, nr_cpus: topology.llc_of_cpu.len() as u32 };
         loaded.write_topology(&topology)?;
         loaded.write_limits(settings);
@@ -162,7 +168,7 @@ impl<'obj> LoadedScheduler<'obj> {
     /// Has it begin with these settings, if what they fix is what it was loaded with.
     pub fn write_limits(&self, settings: &LoadSettings) {
         let page = self.pages.control();
-        publish_limits(page, settings);
+        publish_limits(page, settings, self.pages.tick_ns());
         let LoadSettings { mode, preemption, .. } = *settings;
         let word = ControlWord { mode, preemption, placement: settings.into(), ..ControlWord::default() };
         page.word.store(word.pack(), Relaxed);
@@ -250,6 +256,12 @@ impl<'obj> LoadedScheduler<'obj> {
         };
         SchedulerExit { kind, code, text }
     }
+}
+
+/// The clocks that the kernel calls coarse advance at each tick, and say how far.
+fn tick_ns() -> u64 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    tick.tv_sec.cast_unsigned() * 1_000_000_000 + tick.tv_nsec.cast_unsigned()
 }
 
 /// Whether the running kernel calls this kind of exit by that name. It numbers the kinds, and from 7.3 has some that the
@@ -379,6 +391,7 @@ fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> 
         ops.flags |= flag;
     }
     let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
+    rodata.asks_for_performance = scherzo_host::frequency_can_follow_scheduler(&Root::default());
     rodata.per_node_idle = settings.per_node_idle;
     rodata.partial = settings.partial;
     Ok(())

@@ -142,7 +142,9 @@ impl Scherzo {
         // A sleeping CPU is not woken for a task that computes for long between sleeps.
         let long_ns = self.settings.base_slice_ns / LOW_POWER_BURST_PARTS;
         let packs = self.settings.load.mode == Mode::LowPower && tempo.mean_burst_ns() >= long_ns;
-        if packs { Class::Batch } else { class }
+        // Nobody goes before others.
+        let is_plain = self.settings.slice_boost_ns == 0;
+        if packs || is_plain { Class::Batch } else { class }
     }
 
     /// Charges what the task has run since it was last seen and returns its lag: how far it is ahead of its share.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{BaselineScheduler, Mode, Scenario, SimulationOptions, run};
+use scherzo_sim::{BaselineScheduler, LoadSettings, Mode, Scenario, SimulationOptions, SliceTimer, run};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -27,6 +27,15 @@ struct Arguments {
     /// Another scheduler to compare with, instead of this project's: fifo, vruntime
     #[arg(long, value_parser = parse_baseline)]
     baseline: Option<BaselineScheduler>,
+    /// Turn preemption off
+    #[arg(long)]
+    no_preemption: bool,
+    /// The setting `slice_timer`
+    #[arg(long, default_value = "auto", value_parser = parse_slice_timer)]
+    slice_timer: SliceTimer,
+    /// The setting `slice_boost_ms`
+    #[arg(long, default_value_t = LoadSettings::default().slice_boost_ms)]
+    slice_boost_ms: u32,
     /// Write what ran where, for Perfetto
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -39,6 +48,10 @@ fn parse_mode(name: &str) -> Result<Mode, String> {
 fn parse_baseline(name: &str) -> Result<BaselineScheduler, String> {
     let known = BaselineScheduler::ALL.map(BaselineScheduler::name).join(", ");
     BaselineScheduler::ALL.into_iter().find(|baseline| baseline.name() == name).ok_or(format!("known are {known}"))
+}
+
+fn parse_slice_timer(name: &str) -> Result<SliceTimer, String> {
+    SliceTimer::from_name(name).ok_or_else(|| format!("known are {}", SliceTimer::ALL.map(SliceTimer::name).join(", ")))
 }
 
 fn main() -> ExitCode {
@@ -64,6 +77,12 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
         baseline: arguments.baseline,
+        settings: LoadSettings {
+            preemption: !arguments.no_preemption,
+            slice_timer: arguments.slice_timer,
+            slice_boost_ms: arguments.slice_boost_ms,
+            ..LoadSettings::default()
+        },
         ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);

@@ -46,6 +46,8 @@ pub struct SimulationOptions {
     pub broken: Option<BrokenCopy>,
     /// Another scheduler instead.
     pub baseline: Option<BaselineScheduler>,
+    /// All other settings.
+    pub settings: LoadSettings,
 }
 
 impl Default for SimulationOptions {
@@ -58,6 +60,7 @@ impl Default for SimulationOptions {
             fault: None,
             broken: None,
             baseline: None,
+            settings: LoadSettings::default(),
         }
     }
 }
@@ -92,7 +95,7 @@ pub fn run(scenario: &Scenario, options: &SimulationOptions) -> SimulationReport
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, options: &SimulationOptions) -> Self {
-        let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
+        let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..options.settings };
         let engine_pid = crate::machine::FIRST_PID as u32;
         let broken = options.broken.map_or(0, |copy| copy as u32);
         let mut machine =

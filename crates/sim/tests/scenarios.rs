@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use scherzo_sim::{
-    BaselineScheduler, BrokenCopy, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run,
+    BaselineScheduler, BrokenCopy, InjectedFault, LoadSettings, Mode, Rule, Scenario, SimulationOptions,
+    SimulationReport, SliceTimer, run,
 };
 
 fn scenario(name: &str) -> Scenario {
@@ -130,15 +131,98 @@ fn nice_levels_keep_their_meaning() {
     }
 }
 
+/// With these settings instead of the defaults.
+fn outcome_with(name: &str, settings: LoadSettings) -> SimulationReport {
+    let LoadSettings { mode, kernel_seat, .. } = settings;
+    run(&scenario(name), &SimulationOptions { mode, kernel_seat, settings, ..SimulationOptions::default() })
+}
+
 /// In low-power half of the machine sleeps, and what runs is divided by weight all the same.
 #[test]
 fn nice_levels_keep_their_meaning_in_every_mode() {
-    for mode in Mode::ALL {
-        let report = run(&scenario("nice-hogs"), &SimulationOptions { mode, ..SimulationOptions::default() });
+    for (mode, preemption) in Mode::ALL.iter().flat_map(|mode| [(*mode, true), (*mode, false)]) {
+        let report = outcome_with("nice-hogs", LoadSettings { mode, preemption, ..LoadSettings::default() });
         all_rules_hold(&report);
         let [share, other] = ["nice-0", "nice-5"].map(|name| report.group(name).expect("a group").share);
         assert!((29 * other..33 * other).contains(&(10 * share)), "{mode:?}: {report}");
     }
+}
+
+#[test]
+fn naps_are_no_sleep_without_preemption_and_in_low_power_either() {
+    for (name, mode) in [("nappers", Mode::Interactive), ("nappers", Mode::LowPower), ("nice-nappers", Mode::LowPower)]
+    {
+        let preemption = mode == Mode::LowPower;
+        let report = outcome_with(name, LoadSettings { mode, preemption, ..LoadSettings::default() });
+        all_rules_hold(&report);
+        let used = 1000 - report.idle_share;
+        let is_fair = |group: &scherzo_sim::GroupReport| (group.share * 1000 / used).abs_diff(group.fair_share) <= 20;
+        assert!(report.groups.iter().all(is_fair), "{name} {mode:?}: {report}");
+    }
+}
+
+/// Who sleeps for half of the time may have more than its share otherwise, and takes CPUs from hogs.
+#[test]
+fn without_boost_nobody_goes_before_others() {
+    for kernel_seat in [true, false] {
+        let settings = LoadSettings { slice_boost_ms: 0, kernel_seat, ..LoadSettings::default() };
+        let report = outcome_with("real-sleepers", settings);
+        all_rules_hold(&report);
+        let hogs = report.group("hogs").expect("a group");
+        assert!(hogs.share + 5 >= hogs.fair_share && counted(&report, "nr_preempt") == 0, "{report}");
+    }
+}
+
+/// What the scheduler counted under that name.
+fn counted(report: &SimulationReport, name: &str) -> u64 {
+    report.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, number)| *number)
+}
+
+/// Twenty hogs on four CPUs have slices of 1 ms, and ticks are 4 ms apart.
+#[test]
+fn slices_end_when_they_are_over() {
+    let settings = |slice_timer| LoadSettings { slice_timer, ..LoadSettings::default() };
+    let [auto, off] = [SliceTimer::Auto, SliceTimer::Off].map(|choice| outcome_with("many-hogs", settings(choice)));
+    let gap_ns = |report: &SimulationReport| report.group("hogs").expect("a group").longest_gap_ns;
+    let latest_ns = |report: &SimulationReport| report.group("batch").expect("a group").latency_ns[3];
+    for report in [&auto, &off] {
+        all_rules_hold(report);
+        assert!(is_fair(report, "hogs", 2) && is_fair(report, "batch", 1), "{report}");
+    }
+    assert!(gap_ns(&auto) < 6_000_000 && latest_ns(&auto) < 1_100_000, "{auto}");
+    assert!(gap_ns(&off) >= 16_000_000 && counted(&off, "nr_slice_timers") == 0, "{off}");
+}
+
+/// Slices of 2.5 ms end as they should at the next tick, more or less.
+#[test]
+fn a_lightly_loaded_machine_sets_no_timers() {
+    for name in ["four-hogs", "frames", "frequency"] {
+        let report = outcome(name);
+        assert!(counted(&report, "nr_slice_timers") == 0, "{name}: {report}");
+    }
+    let report = outcome_with("four-hogs", LoadSettings { slice_timer: SliceTimer::On, ..LoadSettings::default() });
+    assert!(is_fair(&report, "hogs", 10) && report.groups[0].longest_gap_ns < 3_000_000, "{report}");
+}
+
+/// Without one, a turn against the weight lasts until the next tick.
+#[test]
+fn a_turn_against_the_weight_needs_its_timer() {
+    let report = outcome_with("low-weight", LoadSettings { slice_timer: SliceTimer::Off, ..LoadSettings::default() });
+    all_rules_hold(&report);
+    assert!(counted(&report, "nr_slice_timers") > 0 && is_fair(&report, "nice-19", 20), "{report}");
+}
+
+#[test]
+fn a_cpu_asks_for_the_frequency_that_its_tasks_use() {
+    let clocks = |mode| {
+        let report = outcome_with("frequency", LoadSettings { mode, ..LoadSettings::default() });
+        ["light", "frames", "three", "hog"].map(|name| report.group(name).expect("a group").frequency)
+    };
+    let [light, frames, three, hog] = clocks(Mode::Interactive);
+    // Of what they use: 5, 48, 75 and 100 %.
+    assert!((50..200).contains(&light) && (480..700).contains(&frames), "{light} {frames}");
+    assert!((750..900).contains(&three) && hog == 1000, "{three} {hog}");
+    assert!(clocks(Mode::LowPower)[3] <= 500, "work that nobody waits for is content with half");
 }
 
 #[test]

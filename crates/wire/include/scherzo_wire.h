@@ -59,6 +59,7 @@ typedef long long s64;
 #define SCHERZO_FLAG_OWN_IDLE 0x4 /* BPF looks for idle CPUs by itself, not the kernel's built-in selection */
 #define SCHERZO_FLAG_WHOLE_CORES 0x8 /* that search prefers cores of which every thread is idle */
 #define SCHERZO_FLAG_NUMA_LOCAL 0x10 /* and looks in the task's own node first */
+#define SCHERZO_FLAG_PLAIN 0x40 /* no task goes before others because it sleeps a lot */
 #define SCHERZO_FLAG_KERNEL_SEAT 0x20 /* BPF itself follows the policy, without user space, in the mode interactive */
 
 enum scherzo_order {
@@ -126,7 +127,8 @@ struct scherzo_control {
 	u64 word; /* the control word above */
 	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
 	u64 starvation_limit_ns; /* how long batch work waits behind interactive work */
-	u64 settings_reserved[2];
+	u64 timed_slice_ns; /* slices shorter than this are ended by timer while others wait */
+	u64 settings_reserved;
 	u64 degraded_seq; /* by BPF, a copy: odd while degraded; counts both edges */
 	u64 nr_online_cpus; /* by BPF */
 	u64 exited; /* by BPF: ops.exit has run */

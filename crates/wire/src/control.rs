@@ -5,7 +5,7 @@ pub use scherzo_model::{Mode, Order};
 
 /// How a CPU is found for a task: by the kernel, by BPF or by user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "five switches that do not depend on each other, as bits of a word")]
+#[expect(clippy::struct_excessive_bools, reason = "six switches that do not depend on each other, as bits of a word")]
 pub struct Placement {
     /// Every decision in user space: BPF takes no shortcut.
     pub full_user: bool,
@@ -17,18 +17,28 @@ pub struct Placement {
     pub numa_local: bool,
     /// BPF applies the policy, in every mode; else user space does.
     pub kernel_seat: bool,
+    /// No task goes before others because it sleeps a lot.
+    pub plain: bool,
 }
 
 impl Default for Placement {
     fn default() -> Self {
-        Self { full_user: false, builtin_idle: true, whole_cores: true, numa_local: true, kernel_seat: true }
+        Self {
+            full_user: false,
+            builtin_idle: true,
+            whole_cores: true,
+            numa_local: true,
+            kernel_seat: true,
+            plain: false,
+        }
     }
 }
 
 impl From<&LoadSettings> for Placement {
     fn from(settings: &LoadSettings) -> Self {
         let LoadSettings { full_user, builtin_idle, whole_cores, numa_local, .. } = *settings;
-        Self { full_user, builtin_idle, whole_cores, numa_local, kernel_seat: settings.seat().is_kernel() }
+        let (kernel_seat, plain) = (settings.seat().is_kernel(), settings.slice_boost_ms == 0);
+        Self { full_user, builtin_idle, whole_cores, numa_local, kernel_seat, plain }
     }
 }
 
@@ -38,6 +48,7 @@ impl Placement {
     const WHOLE_CORES: u64 = 0x8;
     const NUMA_LOCAL: u64 = 0x10;
     const KERNEL_SEAT: u64 = 0x20;
+    const PLAIN: u64 = 0x40;
 
     const fn pack(self) -> u64 {
         (if self.full_user { Self::FULL_USER } else { 0 })
@@ -45,6 +56,7 @@ impl Placement {
             | (if self.whole_cores { Self::WHOLE_CORES } else { 0 })
             | (if self.numa_local { Self::NUMA_LOCAL } else { 0 })
             | (if self.kernel_seat { Self::KERNEL_SEAT } else { 0 })
+            | (if self.plain { Self::PLAIN } else { 0 })
     }
 
     const fn unpack(flags: u64) -> Self {
@@ -54,6 +66,7 @@ impl Placement {
             whole_cores: flags & Self::WHOLE_CORES != 0,
             numa_local: flags & Self::NUMA_LOCAL != 0,
             kernel_seat: flags & Self::KERNEL_SEAT != 0,
+            plain: flags & Self::PLAIN != 0,
         }
     }
 }
@@ -110,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_survive_packing(mode in 0..Mode::ALL.len() as u8, preemption: bool, flags in 0u64..64, fifo: bool, generation: u32) {
+        fn words_survive_packing(mode in 0..Mode::ALL.len() as u8, preemption: bool, flags in 0u64..128, fifo: bool, generation: u32) {
             let word = ControlWord {
                 mode: Mode::from_wire(mode).unwrap(),
                 preemption,

@@ -143,8 +143,10 @@ pub struct ControlPage {
     pub slice_ns: AtomicU64,
     /// How long batch work waits behind interactive work.
     pub starvation_limit_ns: AtomicU64,
+    /// Slices shorter than this are ended by timer, see [`scherzo_model::SliceTimer`].
+    pub timed_slice_ns: AtomicU64,
     #[doc(hidden)]
-    pub settings_reserved: [AtomicU64; 2],
+    pub settings_reserved: AtomicU64,
     /// By BPF: odd while degraded; counts both edges.
     pub degraded_seq: AtomicU64,
     /// By BPF: CPUs online.

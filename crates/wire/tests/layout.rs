@@ -50,6 +50,7 @@ fn expectations() -> Vec<(String, u64)> {
         word,
         slice_ns,
         starvation_limit_ns,
+        timed_slice_ns,
         degraded_seq,
         nr_online_cpus,
         exited,
@@ -114,13 +115,19 @@ fn expectations() -> Vec<(String, u64)> {
         let c = format!("SCHERZO_CNT_{}", name.trim_start_matches("nr_").to_uppercase());
         constant(&c, counter as u64);
     }
-    let placement =
-        Placement { full_user: true, builtin_idle: false, whole_cores: true, numa_local: true, kernel_seat: true };
+    let placement = Placement {
+        full_user: true,
+        builtin_idle: false,
+        whole_cores: true,
+        numa_local: true,
+        kernel_seat: true,
+        plain: true,
+    };
     let word = ControlWord { mode: Mode::LowPower, preemption: true, placement, order: Order::Fifo, generation: 9 };
     constant(
         "((u64)SCHERZO_MODE_LOW_POWER << SCHERZO_CONTROL_MODE_SHIFT) | \
          ((u64)(SCHERZO_FLAG_PREEMPTION | SCHERZO_FLAG_FULL_USER | SCHERZO_FLAG_OWN_IDLE | SCHERZO_FLAG_WHOLE_CORES | \
-         SCHERZO_FLAG_NUMA_LOCAL | SCHERZO_FLAG_KERNEL_SEAT) << SCHERZO_CONTROL_FLAGS_SHIFT) | \
+         SCHERZO_FLAG_NUMA_LOCAL | SCHERZO_FLAG_KERNEL_SEAT | SCHERZO_FLAG_PLAIN) << SCHERZO_CONTROL_FLAGS_SHIFT) | \
          ((u64)SCHERZO_ORDER_FIFO << SCHERZO_CONTROL_ORDER_SHIFT) | (9ULL << SCHERZO_CONTROL_GENERATION_SHIFT)",
         word.pack(),
     );

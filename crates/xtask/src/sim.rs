@@ -22,6 +22,12 @@ pub(crate) struct SimOptions {
     /// Another scheduler to compare with: fifo, vruntime
     #[arg(long)]
     baseline: Option<String>,
+    /// The setting `slice_timer`
+    #[arg(long)]
+    slice_timer: Option<String>,
+    /// The setting `slice_boost_ms`
+    #[arg(long)]
+    slice_boost_ms: Option<u32>,
     /// Write what ran where to this file, for Perfetto
     #[arg(long)]
     trace: Option<String>,
@@ -39,6 +45,8 @@ pub(crate) fn run(checkout: &Path, options: &SimOptions) -> Result<ExitCode> {
         ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
         ("--mode", options.mode.clone()),
         ("--baseline", options.baseline.clone()),
+        ("--slice-timer", options.slice_timer.clone()),
+        ("--slice-boost-ms", options.slice_boost_ms.map(|ms| ms.to_string())),
         ("--trace", options.trace.clone()),
     ];
     for (flag, value) in flags {

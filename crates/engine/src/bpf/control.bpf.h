@@ -17,6 +17,7 @@ struct control_word {
 	bool whole_cores : 1;
 	bool numa_local : 1;
 	bool kernel_seat : 1;
+	bool plain : 1;
 	u32 generation;
 };
 
@@ -35,6 +36,7 @@ static __always_inline struct control_word control_word(const struct scherzo_con
 		.whole_cores = flags & SCHERZO_FLAG_WHOLE_CORES,
 		.numa_local = flags & SCHERZO_FLAG_NUMA_LOCAL,
 		.kernel_seat = flags & SCHERZO_FLAG_KERNEL_SEAT && !(flags & SCHERZO_FLAG_FULL_USER),
+		.plain = flags & SCHERZO_FLAG_PLAIN,
 		.order = word >> SCHERZO_CONTROL_ORDER_SHIFT,
 		.generation = word >> SCHERZO_CONTROL_GENERATION_SHIFT,
 	};
@@ -75,6 +77,14 @@ static __always_inline bool kernel_seat(void)
 	const struct scherzo_control *page = control_page();
 
 	return page && control_word(page).kernel_seat;
+}
+
+/* A setting leaves plain virtual runtime: no task goes before others because it sleeps a lot. */
+static __always_inline bool is_plain(void)
+{
+	const struct scherzo_control *page = control_page();
+
+	return !page || control_word(page).plain;
 }
 
 #endif /* SCHERZO_CONTROL_BPF_H */

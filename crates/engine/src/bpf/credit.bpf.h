@@ -47,7 +47,7 @@ static __always_inline u32 weight_of(const struct task_struct *p)
 /* SCHED_BATCH and SCHED_IDLE ask for no preference at wake-up. */
 static __always_inline bool may_be_prompt(const struct task_struct *p)
 {
-	return p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
+	return !is_plain() && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
 }
 
 /* What the task is worth now, among those of its group and all others. It counts as active in its group from here on. */

@@ -18,6 +18,7 @@
 #include "offline.bpf.h"
 #include "queue.bpf.h"
 #include "seat.bpf.h"
+#include "slices.bpf.h"
 
 /* After a change of order the DSQs of the old one drain first for so long, then both take turns. */
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
@@ -301,6 +302,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	tctx->slice_ns = time_delta(now, tctx->started_ns) + slice_ns;
+	time_slice(page, tctx, cpuc, scx_bpf_task_cpu(prev), slice_ns, now);
 	count(SCHERZO_CNT_KEPT);
 	if (!is_kthread(prev))
 		publish_victim(cpuc, scx_bpf_task_cpu(prev), published_deadline_ns(tctx, now));

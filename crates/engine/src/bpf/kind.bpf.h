@@ -53,7 +53,7 @@ static __always_inline u32 task_class(const struct task_ctx *tctx)
 	klass = published_class(tctx);
 	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)
 		return klass;
-	return tctx->woken ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+	return tctx->woken && !is_plain() ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
 }
 
 #endif /* SCHERZO_KIND_BPF_H */

@@ -10,6 +10,8 @@
 #include "count.bpf.h"
 #include "enqueue.bpf.h"
 #include "kind.bpf.h"
+#include "performance.bpf.h"
+#include "slices.bpf.h"
 
 /* A task that has used up its credit may be preempted from now on. */
 static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)
@@ -32,6 +34,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	struct scherzo_control *page = control_page();
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct task_ctx *tctx = task_ctx(p);
 	u64 now = scx_bpf_now();
 	struct control_word word;
 
@@ -43,6 +46,8 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	if (word.kernel_seat)
 		charge_running(p, cpuc, cpu, now);
 	tick_limited(p, cpu, now);
+	if (asks_for_performance && tctx)
+		go_on_using(tctx, cpuc, cpu, task_class(tctx), now);
 	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
 		scx_bpf_task_set_slice(p, 0);
@@ -88,14 +93,13 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
-	if (tctx->timed && has_seat_work(cpuc->llc, cpu))
-		end_run_after(cpuc, cpu, tctx->slice_ns, now);
+	time_slice(page, tctx, cpuc, cpu, tctx->slice_ns, now);
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
 	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || kernel_seat() ? klass : published_class(tctx), now);
+	begin_to_use(tctx, cpuc, cpu, klass, now);
 	tctx->wait_since_ns = 0;
-	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)
 		return;
 	if (klass == SCHERZO_CLASS_BATCH)
@@ -120,6 +124,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	ours_left(cpuc, now);
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);
+	end_to_use(tctx, cpuc, now, runnable);
 	if (tctx->limiter)
 		end_limited(p, tctx);
 	ran_ns = time_delta(now, tctx->started_ns);

@@ -70,7 +70,7 @@ VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 vruntime;
 
-	if (!tctx || !cpuc || !may_be_prompt(p))
+	if (!tctx || !cpuc || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 		return false;
 	vruntime = tctx->vruntime + policy_virtual_ns(POLICY_WAKE_LEAD_NS, tctx->weight);
 	if (!is_ahead(cpuc, vruntime)) {

@@ -201,6 +201,9 @@ struct cpu_ctx {
 	u64 brief_until_ns;
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */
+	/* See performance.bpf.h. */
+	u64 used_until_ns; /* up to when what follows is known */
+	u32 use; /* for how much of its time tasks have run here, of POLICY_USE_ALL */
 	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */
 } CACHELINE;
 
@@ -270,7 +273,7 @@ struct task_ctx {
 	u64 vruntime;
 	u64 credit_ns;
 	u64 mean_burst_ns;
-	bool timed; /* a timer ends its slice */
+	bool timed; /* a timer is to end the slice that it has been queued with */
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
 	u64 charged_until_ns; /* while it runs */
@@ -286,6 +289,10 @@ struct task_ctx {
 	u64 limits_charged_exec_ns; /* the kernel's account of the task up to which its limited groups have paid */
 	u32 charged_limiter; /* which ones those are, from the lowest upwards */
 	u64 parked_since_ns; /* 0 once it has run */
+	/* See performance.bpf.h; of POLICY_USE_ALL. */
+	u32 use; /* for how much of its time the task has run */
+	u32 burst_use; /* the same at the end of its bursts */
+	u64 use_ended_ns; /* 0 while it is runnable */
 };
 
 struct {

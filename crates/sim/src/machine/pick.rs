@@ -252,7 +252,7 @@ impl Machine {
         }
         task.ran_ns += ran_ns;
         task.kernel_mut().sum_exec_runtime += ran_ns;
-        self.stats.charge(task.group, ran_ns);
+        self.stats.charge(task.group, ran_ns, state.performance);
         if task.class == TaskClass::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;
             *slice = slice.saturating_sub(ran_ns);
