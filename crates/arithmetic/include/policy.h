@@ -56,6 +56,9 @@ typedef long long s64;
 #define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
 /* The longest habitual burst that counts in a deadline. */
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
+/* The time of a frame, and how much must have been seen of a task to tell how much of it the task runs. */
+#define POLICY_FRAME_NS (16 * POLICY_MSEC)
+#define POLICY_SEEN_NS (8 * POLICY_MSEC)
 /* A task that runs for less between sleeps is light. */
 #define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
 /* A task that is not prompt waits for so long at most, however little it weighs; and among thousands, see policy_max_wait_ns(). */
@@ -148,12 +151,24 @@ static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
 	return (mean_ns + burst_ns) / 2;
 }
 
-/* When a prompt task that is queued now is due: shorter and heavier ones sooner. */
-static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
+/*
+ * How much of a frame's time a task tends to run that has run and slept for so long, the newest such time counting half. Many short
+ * bursts come to as much as a long one.
+ */
+static inline u64 policy_frame_use(u64 mean_ns, u64 ran_ns, u64 slept_ns)
 {
-	if (mean_burst_ns > POLICY_BURST_MAX_NS)
-		mean_burst_ns = POLICY_BURST_MAX_NS;
-	return now + mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	return (mean_ns + POLICY_FRAME_NS * ran_ns / (ran_ns + slept_ns + 1)) / 2;
+}
+
+/*
+ * When a prompt task that wakes now is due: those sooner that run for a shorter time, in one burst and within a frame, and those that
+ * are heavier.
+ */
+static inline u64 policy_deadline(u64 now, u64 run_ns, u32 weight)
+{
+	if (run_ns > POLICY_BURST_MAX_NS)
+		run_ns = POLICY_BURST_MAX_NS;
+	return now + run_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 }
 
 /* The longest time that a task waits: a second, or longer if as many turns took more than their part of the CPUs in that time. */
@@ -253,15 +268,17 @@ static inline bool policy_waits_briefly(u64 ahead, u64 fair_weight)
  */
 static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fair_weight)
 {
-	u64 all = 2 * prompt_weight + fair_weight;
+	u64 all;
 
-	if (run_ns > POLICY_MAX_SPAN_NS)
-		run_ns = POLICY_MAX_SPAN_NS;
+	/* Less of each, so that thousands of tasks do not overflow. The time stays exact: messages run for microseconds. */
+	if (run_ns > POLICY_CREDIT_MAX_NS)
+		run_ns = POLICY_CREDIT_MAX_NS;
+	fair_weight >>= 4;
+	prompt_weight >>= 4;
+	all = 2 * prompt_weight + fair_weight;
 	if (!all)
 		return 0;
-	/* In units of about 1 us, so that thousands of tasks do not overflow. */
-	run_ns >>= 10;
-	return prompt ? (s64)(run_ns * fair_weight / all << 10) : -(s64)(run_ns * 2 * prompt_weight / all << 10);
+	return prompt ? (s64)(run_ns * fair_weight / all) : -(s64)(run_ns * 2 * prompt_weight / all);
 }
 
 /*
@@ -270,7 +287,7 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 struct policy_account {
 	u64 vruntime; /* its place in virtual time, see policy_wake() and policy_catch_up() */
 	u64 credit_ns;
-	u64 mean_burst_ns; /* see policy_mean_burst() */
+	u64 mean_burst_ns; /* how long it will run before it gives way: see policy_mean_burst() and policy_frame_use() */
 	s64 max_lag; /* of its LLC, see policy_max_lag() */
 	u32 weight; /* flat */
 	u32 own_weight; /* its own, less where its groups have less than is normal */

@@ -155,6 +155,10 @@ pub struct TaskStruct {
     pub nvcsw: u64,
     /// CPU time, in nanoseconds, up to the last tick or switch.
     pub sum_exec_runtime: u64,
+    /// What it asked for with `sched_setattr()`.
+    pub slice_ns: u64,
+    /// Whether it has asked.
+    pub custom_slice: u64,
     /// The task that forked it.
     pub real_parent: *mut Self,
     /// Where it may run.

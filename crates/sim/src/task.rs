@@ -78,6 +78,8 @@ pub struct Identity {
     pub class: TaskClass,
     /// The policy that it asks for, in that class.
     pub policy: SchedPolicySpec,
+    /// The slice that it asks for.
+    pub slice_ns: Option<u64>,
     /// Where it may run.
     pub mask: CpuMask,
     /// Threads of one process have one.
@@ -197,6 +199,8 @@ impl Task {
                 tgid: identity.tgid,
                 nvcsw: 0,
                 sum_exec_runtime: 0,
+                slice_ns: identity.slice_ns.unwrap_or(0),
+                custom_slice: identity.slice_ns.is_some().into(),
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,

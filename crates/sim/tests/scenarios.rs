@@ -193,6 +193,15 @@ fn slices_end_when_they_are_over() {
     assert!(gap_ns(&off) >= 16_000_000 && counted(&off, "nr_slice_timers") == 0, "{off}");
 }
 
+/// By the number of those that wait, slices of 1.25 ms would do.
+#[test]
+fn a_task_gets_the_slice_that_it_asked_for() {
+    let report = outcome("custom-slices");
+    all_rules_hold(&report);
+    let (least, most) = report.groups[0].task_share;
+    assert!(report.nr_switches < 700 && most - least < 10, "{report}");
+}
+
 /// Slices of 2.5 ms end as they should at the next tick, more or less.
 #[test]
 fn a_lightly_loaded_machine_sets_no_timers() {
@@ -280,6 +289,23 @@ fn credit_is_spent_within_the_share_of_the_group() {
     all_rules_hold(&report);
     let frames = report.group("frames").unwrap();
     assert!(frames.nr_missed == 0 && frames.nr_done > 200 && is_fair(&report, "pairs", 10), "{report}");
+}
+
+/// What each of them runs is too little to be seen in microseconds, and adds up all the same.
+#[test]
+fn messages_do_not_keep_others_waiting_for_ever() {
+    let report = outcome("many-messages");
+    all_rules_hold(&report);
+    assert!(report.groups[0].longest_gap_ns < 2_000_000_000, "{report}");
+}
+
+/// Within a group, too: many short bursts come to as much as a long one, and are due no sooner.
+#[test]
+fn messages_of_the_same_group_do_not_keep_frames_from_running() {
+    let report = outcome("frames-among-messages");
+    all_rules_hold(&report);
+    let frames = report.group("frames").unwrap();
+    assert!(frames.nr_missed == 0 && frames.nr_done > 200 && frames.latency_ns[3] < 1_000_000, "{report}");
 }
 
 #[test]

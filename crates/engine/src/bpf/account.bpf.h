@@ -36,6 +36,9 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 /* Interactive work begins here, or goes on. */
 static __always_inline void note_burst(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
 {
+	u64 left_ns = time_delta(tctx->mean_burst_ns, tctx->burst_ns);
+
+	WRITE_ONCE(cpuc->burst_due_ns, signed_delta(tctx->due_ns, now + left_ns) > 0 ? tctx->due_ns : now + left_ns);
 	WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
 	if (!tctx->burst_ns)
 		note_brief(cpuc, tctx, now);

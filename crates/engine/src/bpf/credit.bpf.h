@@ -265,6 +265,7 @@ static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 no
 	u64 credit_ns = tctx->credit_ns;
 
 	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
+	tctx->seen_ran_ns += ran_ns;
 	tctx->credit_ns = policy_credit_ran(credit_ns, ran_ns);
 	if (credit_ns && tctx->group != ROOT_GROUP)
 		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
@@ -280,6 +281,50 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
 }
 
+/*
+ * The slice that the task has asked for with sched_setattr() (sched_runtime, from 6.12), 0 if it has not: the kernel's own class notes
+ * it whoever schedules the task.
+ */
+static __always_inline u64 custom_slice_ns(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->se.custom_slice) && p->se.custom_slice ? p->se.slice : 0;
+}
+
+/* How long a prompt task will run before it gives way, as far as can be told. */
+static __always_inline u64 expected_run_ns(const struct task_ctx *tctx)
+{
+	u64 run_ns = tctx->mean_burst_ns > tctx->frame_use_ns ? tctx->mean_burst_ns : tctx->frame_use_ns;
+
+	return tctx->custom_slice_ns && tctx->custom_slice_ns < run_ns ? tctx->custom_slice_ns : run_ns;
+}
+
+static __always_inline u64 deadline_from(const struct task_ctx *tctx, u64 now)
+{
+	return policy_deadline(now, expected_run_ns(tctx), tctx->own_weight);
+}
+
+/* A task has woken that slept for so long. */
+static __always_inline void see_sleep(struct task_ctx *tctx, u64 slept_ns)
+{
+	tctx->seen_slept_ns += slept_ns < POLICY_CREDIT_MAX_NS ? slept_ns : POLICY_CREDIT_MAX_NS;
+	if (tctx->seen_ran_ns + tctx->seen_slept_ns < POLICY_SEEN_NS)
+		return;
+	tctx->frame_use_ns = policy_frame_use(tctx->frame_use_ns, tctx->seen_ran_ns, tctx->seen_slept_ns);
+	tctx->seen_ran_ns = 0;
+	tctx->seen_slept_ns = 0;
+}
+
+/*
+ * The deadline of a prompt task that is queued. One that has lost its CPU keeps what it was given when it woke, until it has run for as
+ * long as it tends to: it would otherwise start again at the end of the queue each time that a shorter one comes.
+ */
+static __always_inline u64 keep_deadline(struct task_ctx *tctx, u64 now)
+{
+	if (!tctx->due_ns || tctx->burst_ns >= expected_run_ns(tctx))
+		tctx->due_ns = deadline_from(tctx, now);
+	return tctx->due_ns;
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
@@ -293,6 +338,8 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	if (slept_ns > 0)
 		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->own_weight);
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
+	see_sleep(tctx, tctx->slept_ns);
+	tctx->due_ns = deadline_from(tctx, now);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
 	if (!may_be_prompt(p))

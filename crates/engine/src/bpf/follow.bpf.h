@@ -57,7 +57,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 			return true;
 		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 			return false;
-		deadline_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + DEADLINE_REACH_NS;
+		deadline_ns = tctx ? deadline_from(tctx, now) : now + DEADLINE_REACH_NS;
 		return was_due_before(DSQ_ID(DSQ_PROMPT, llc), deadline_ns) ||
 		       was_due_before(DSQ_ID(DSQ_CPU_PROMPT, cpu), deadline_ns);
 	}

@@ -128,6 +128,14 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 	return preempt_in_llc(p, llc);
 }
 
+/* It runs a prompt task that is due before this one, and that would be done by then. */
+static __always_inline bool is_due_first(const struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
+{
+	u64 due_ns = READ_ONCE(cpuc->burst_due_ns);
+
+	return kernel_seat() && signed_delta(due_ns, now) > 0 && signed_delta(due_ns, tctx->due_ns) <= 0;
+}
+
 /*
  * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the
  * task is let through, and the other goes on after it. The task that has run least goes first, as in the
@@ -136,12 +144,12 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
-	u64 since = cpuc ? READ_ONCE(cpuc->burst_since_ns) : 0;
+	u64 since = cpuc ? READ_ONCE(cpuc->burst_since_ns) : 0, now = scx_bpf_now();
 	s64 ran_ns;
 
-	if (!since)
+	if (!since || is_due_first(cpuc, tctx, now))
 		return false;
-	ran_ns = time_delta(scx_bpf_now(), since);
+	ran_ns = time_delta(now, since);
 	if (ran_ns < (s64)BURST_MIN_NS || ran_ns <= (s64)tctx->last_burst_ns || !may_run_on(p, prev_cpu) ||
 	    __sync_val_compare_and_swap(&cpuc->burst_since_ns, since, 0) != since)
 		return false;

@@ -36,7 +36,7 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 	u64 head = 0;
 
 	return head_vtime(DSQ_ID(DSQ_PROMPT, llc), &head) &&
-	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight)) < 0;
+	       signed_delta(head, deadline_from(tctx, scx_bpf_now())) < 0;
 }
 
 /*
@@ -135,15 +135,22 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 	weigh(p, tctx, scx_bpf_now());
 	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
+	tctx->custom_slice_ns = custom_slice_ns(p);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
 	account->credit_ns = tctx->credit_ns;
-	account->mean_burst_ns = tctx->mean_burst_ns;
+	account->mean_burst_ns = expected_run_ns(tctx);
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;
 	account->own_weight = tctx->own_weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
 	account->prompt = tctx->prompt;
+	if (tctx->custom_slice_ns) {
+		/* Whatever the number of others. */
+		account->nr_others = 0;
+		if (account->credit_ns > tctx->custom_slice_ns)
+			account->credit_ns = tctx->custom_slice_ns;
+	}
 	return true;
 }
 
@@ -163,10 +170,13 @@ static __always_inline bool decide_turn(struct task_struct *p, struct task_ctx *
 					struct control_word word, struct policy_turn *turn)
 {
 	struct policy_account account;
+	u64 now = scx_bpf_now();
 
 	if (!take_account(p, queue_llc(p, tctx, word), &account))
 		return false;
-	*turn = policy_turn_of(&account, scx_bpf_now(), default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
+	*turn = policy_turn_of(&account, now, tctx->custom_slice_ns ?: default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
+	if (turn->first)
+		turn->vtime = keep_deadline(tctx, now);
 	return true;
 }
 

@@ -194,6 +194,7 @@ struct cpu_ctx {
 	 * it is swapped for zero has the CPU next.
 	 */
 	u64 burst_since_ns;
+	u64 burst_due_ns; /* when that task is due, and no sooner than it tends to be done */
 	/*
 	 * Non-zero if the task that has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be
 	 * gone by then.
@@ -273,6 +274,10 @@ struct task_ctx {
 	u64 vruntime;
 	u64 credit_ns;
 	u64 mean_burst_ns;
+	u64 custom_slice_ns; /* which it had asked for when it was queued last; 0 is none */
+	u64 frame_use_ns; /* how much of a frame's time it tends to run */
+	u64 seen_ran_ns, seen_slept_ns; /* since that was worked out last */
+	u64 due_ns; /* its deadline since it woke, as long as it is prompt */
 	bool timed; /* a timer is to end the slice that it has been queued with */
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */

@@ -75,6 +75,7 @@ impl Cpu {
             flags: IDLE_TASK_FLAGS,
             nice: 0,
             policy: SchedPolicySpec::Normal,
+            slice_ns: None,
             class: TaskClass::Ext,
             mask: CpuMask::of([cpu]),
             tgid: 0,

@@ -24,6 +24,7 @@ impl Machine {
                 flags: KTHREAD,
                 nice: 0,
                 policy: SchedPolicySpec::Normal,
+                slice_ns: None,
                 class: TaskClass::Stop,
                 mask: CpuMask::of([cpu]),
                 tgid: 0,

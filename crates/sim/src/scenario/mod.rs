@@ -123,6 +123,8 @@ pub struct ScenarioGroup {
     /// The policy that they ask for.
     #[serde(default)]
     pub policy: SchedPolicySpec,
+    /// The slice that they ask for with `sched_setattr()`.
+    pub slice_us: Option<Spanned<u64>>,
     /// Work until they sleep, or of a child.
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
@@ -261,6 +263,9 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
     in_range("count", &group.count, 1, 100_000)?;
     if let Some(nice) = &group.nice {
         in_range("nice", nice, -20, 19)?;
+    }
+    if let Some(slice_us) = &group.slice_us {
+        in_range("slice_us", slice_us, 100, 100_000)?;
     }
     for cpu in &group.cpus {
         in_range("cpus", cpu, 0, nr_cpus - 1)?;

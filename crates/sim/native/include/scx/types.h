@@ -44,6 +44,8 @@ struct sched_ext_entity {
 
 struct sched_entity {
 	u64 sum_exec_runtime;
+	u64 slice;
+	u64 custom_slice; /* a byte in the kernel */
 };
 
 struct task_struct {
