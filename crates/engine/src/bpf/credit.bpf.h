@@ -324,6 +324,8 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 
 	if (!page || !llcx)
 		return 0;
+	if (nr_llcs > 1 && prompt)
+		__sync_fetch_and_add(&llcx->prompt_ran_ns, ran_ns);
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {

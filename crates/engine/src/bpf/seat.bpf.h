@@ -259,37 +259,67 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 
 /* A look at the other LLCs for every so many picks. */
 #define PICKS_PER_BALANCE 8
+/* How often an LLC's room for the others is measured. */
+#define ROOM_PERIOD_NS (32 * NSEC_PER_MSEC)
+/* A whole CPU. */
+#define ROOM_OF_CPU 1024ULL
+
+/* What of the LLC's CPUs the prompt have left to the others lately: where they take much, fewer others have room. */
+static __always_inline void measure_fair_room(struct llc_ctx *llcx, u64 nr_cpus, u64 now)
+{
+	u64 since_ns = READ_ONCE(llcx->measured_at_ns), prompt_ns = READ_ONCE(llcx->prompt_ran_ns);
+	u64 passed_ns = now - since_ns, taken;
+
+	if (passed_ns < ROOM_PERIOD_NS || __sync_val_compare_and_swap(&llcx->measured_at_ns, since_ns, now) != since_ns)
+		return;
+	taken = (prompt_ns - llcx->measured_prompt_ns) * ROOM_OF_CPU / passed_ns;
+	if (taken > (nr_cpus - 1) * ROOM_OF_CPU)
+		taken = (nr_cpus - 1) * ROOM_OF_CPU;
+	WRITE_ONCE(llcx->measured_prompt_ns, prompt_ns);
+	WRITE_ONCE(llcx->fair_room, nr_cpus * ROOM_OF_CPU - taken);
+}
+
+/* The weight of those that are not prompt, for as much room as a whole LLC has. */
+static __always_inline s64 crowding(const struct llc_ctx *llcx, u64 nr_cpus)
+{
+	u64 room = READ_ONCE(llcx->fair_room), whole = nr_cpus * ROOM_OF_CPU;
+	s64 weight = READ_ONCE(llcx->fair_weight);
+
+	return weight > 0 && room ? weight * whole / room : weight;
+}
+
 /*
- * How much more an LLC must have so that moving one of its tasks makes the two more alike: twice what a task of it
+ * How much more crowded an LLC must be so that moving one of its tasks makes the two more alike: twice what a task of it
  * weighs, of those that wait there and those that its CPUs run.
  */
 static __always_inline s64 balance_min_weight(const struct llc_ctx *llcx, u64 nr_cpus)
 {
 	s32 nr_waiting = READ_ONCE(llcx->nr_fair);
 
-	return 2 * READ_ONCE(llcx->fair_weight) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
+	return 2 * crowding(llcx, nr_cpus) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
 }
 
 /*
- * Takes a task from the LLC where most weight waits, if that is clearly more than here: a task that computes stays in the
- * LLC that it woke up in, and nothing else would make LLCs alike.
+ * Takes a task from the most crowded LLC, if it is clearly more so than this one: a task that computes stays in the LLC
+ * that it woke up in, and nothing else would make LLCs alike.
  */
 VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 {
-	const struct llc_ctx *own = llc_ctx(own_llc);
+	struct llc_ctx *own = llc_ctx(own_llc);
 	const struct scherzo_control *page = control_page();
 	u32 llc, busiest = own_llc;
-	s64 own_weight, most = 0;
+	s64 own_crowding, most = 0;
 	u64 nr_cpus;
 
 	if (!own || !page)
 		return false;
 	nr_cpus = cpus_per_llc(page);
-	own_weight = READ_ONCE(own->fair_weight);
+	measure_fair_room(own, nr_cpus, scx_bpf_now());
+	own_crowding = crowding(own, nr_cpus);
 	bpf_for(llc, 0, nr_llcs) {
 		const struct llc_ctx *other = llc_ctx(llc);
 
-		s64 more = other ? READ_ONCE(other->fair_weight) - own_weight : 0;
+		s64 more = other ? crowding(other, nr_cpus) - own_crowding : 0;
 
 		if (more <= most || !nr_queued(DSQ_FAIR, llc) || more < balance_min_weight(other, nr_cpus))
 			continue;

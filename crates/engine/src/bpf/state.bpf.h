@@ -236,6 +236,10 @@ struct llc_ctx {
 	s64 prompt_weight CACHELINE; /* of runnable tasks */
 	s64 fair_weight;
 	s64 lead_ns; /* CPU time by which the prompt are ahead, see policy_lead() */
+	/* What the prompt have run beside others, and what is left to those of the LLC's CPUs, see measure_fair_room(). */
+	u64 prompt_ran_ns;
+	u64 measured_prompt_ns, measured_at_ns;
+	u64 fair_room;
 } CACHELINE;
 
 struct {
