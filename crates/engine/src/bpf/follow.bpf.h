@@ -4,7 +4,7 @@
  * in its cache, and no CPU is interrupted and no task queued.
  *
  * Many wakers say that they are about to sleep, and are not: every write to a pipe or a local socket does. One that is to be
- * believed (is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once. And a
+ * believed (waker_is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once. And a
  * task whose own CPU is about to be free waits for that.
  */
 #ifndef SCHERZO_FOLLOW_BPF_H
@@ -34,21 +34,19 @@ static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
  * moment before does not count: otherwise a single task in the DSQ would send all message passing through the DSQ, each
  * task waiting for the next.
  */
-VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu)
+VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u32 llc = cpuc ? cpuc->llc : 0;
 	struct task_ctx *tctx;
-	u64 deadline_ns = 0, now;
+	u64 deadline_ns = 0;
 
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
 		return true;
 	if (cpuc && nothing_waits(cpuc))
 		return false;
-	now = scx_bpf_now();
 	if (others_are_due(llc, now))
 		return true;
-	tctx = task_ctx(p);
 	if (kernel_seat()) {
 		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
@@ -57,12 +55,14 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 			return true;
 		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 			return false;
+		tctx = task_ctx(p);
 		deadline_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + DEADLINE_REACH_NS;
 		return was_due_before(DSQ_ID(DSQ_PROMPT, llc), deadline_ns) ||
 		       was_due_before(DSQ_ID(DSQ_CPU_PROMPT, cpu), deadline_ns);
 	}
 	if (!nr_queued(DSQ_INTERACTIVE, llc) && !nr_queued(DSQ_CPU, cpu))
 		return false;
+	tctx = task_ctx(p);
 	/* Without a classification it comes after all others. */
 	if (!tctx || !classified_deadline(task_slot(tctx), now, &deadline_ns))
 		deadline_ns = now + DEADLINE_REACH_NS;
@@ -74,27 +74,26 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
  * A waker that says it is about to sleep, and is to be believed: it exits, or ran briefly the last time and has not run for
  * longer so far.
  */
-static __always_inline bool is_done(struct task_struct *waker, u64 brief_ns)
+static __always_inline bool waker_is_done(u64 brief_ns, u64 now)
 {
-	struct task_ctx *tctx;
+	const struct task_struct *waker = bpf_get_current_task_btf();
+	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
 
 	if (waker->flags & PF_EXITING)
 		return true;
-	tctx = task_ctx(waker);
-	return tctx && tctx->last_burst_ns < brief_ns &&
-	       tctx->burst_ns + time_delta(scx_bpf_now(), tctx->started_ns) < brief_ns;
+	return cpuc && cpuc->burst_from_ns && cpuc->last_burst_ns < brief_ns && time_delta(now, cpuc->burst_from_ns) < (s64)brief_ns;
 }
 
 /*
  * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
  * a DSQ. Only while no other task comes first, and with a short slice in case the waker goes on: many say so and do not.
  */
-VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
+VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted, u64 now)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu))
+	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu, now))
 		return false;
 	if (waker->scx.slice > SYNC_LEASH_NS)
 		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
@@ -105,10 +104,10 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted)
  * The waker will be gone sooner than an idle CPU would have woken up: its CPU is the better one although others idle. Both
  * sides of a conversation in small messages then stay on one CPU.
  */
-static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags)
+static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags,
+						u64 now)
 {
-	return word.kernel_seat && wake_flags & SCX_WAKE_SYNC && is_done(bpf_get_current_task_btf(), WORTH_WAITING_NS) &&
-	       follows_waker(p);
+	return word.kernel_seat && wake_flags & SCX_WAKE_SYNC && waker_is_done(WORTH_WAITING_NS, now) && follows_waker(p, now);
 }
 
 /*
@@ -117,13 +116,13 @@ static __always_inline bool follows_brief_waker(struct task_struct *p, struct co
  * guess. None does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking
  * at a DSQ. Nor while a higher class has the CPU, of which nothing is known.
  */
-static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu)
+static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
 
-	return until_ns && signed_delta(until_ns, scx_bpf_now()) > 0 && !READ_ONCE(cpuc->higher_class_since_ns) &&
-	       may_run_on(p, prev_cpu) && !others_come_first(p, prev_cpu);
+	return until_ns && signed_delta(until_ns, now) > 0 && !READ_ONCE(cpuc->higher_class_since_ns) &&
+	       may_run_on(p, prev_cpu) && !others_come_first(p, prev_cpu, now);
 }
 
 #endif /* SCHERZO_FOLLOW_BPF_H */

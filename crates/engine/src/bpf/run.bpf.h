@@ -81,6 +81,8 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_dsq(tctx);
+	cpuc->burst_from_ns = now - tctx->burst_ns;
+	cpuc->last_burst_ns = tctx->last_burst_ns;
 	WRITE_ONCE(cpuc->run_ends_ns, 0);
 	if (READ_ONCE(limits_in_use))
 		run_limited(p, cpu, now);
@@ -116,6 +118,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 		return;
 	retract_victim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
+	cpuc->burst_from_ns = 0;
 	cpuc->runs_engine = false;
 	ours_left(cpuc, now);
 	if (!is_engine(p))

@@ -31,12 +31,12 @@
 #define PICK_KERNEL_SEAT 0x4 /* BPF follows the policy by itself */
 
 /* A prompt task waits that is due before this one would be. */
-static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
+static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc, u64 now)
 {
 	u64 head = 0;
 
 	return head_vtime(DSQ_ID(DSQ_PROMPT, llc), &head) &&
-	       signed_delta(head, policy_deadline(scx_bpf_now(), tctx->mean_burst_ns, tctx->own_weight)) < 0;
+	       signed_delta(head, policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight)) < 0;
 }
 
 /*
@@ -44,9 +44,9 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
  * the prompt of its LLC have had more than leaves the others half of their share. A task that runs briefly is hardly
  * the reason for that, and may go on to preempt until they have had twice as much.
  */
-static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
+static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc, u64 now)
 {
-	if (is_preceded(tctx, llc))
+	if (is_preceded(tctx, llc, now))
 		return true;
 	return tctx->mean_burst_ns < POLICY_BURST_LIGHT_NS ? is_fair_long_owed(llc) : is_fair_owed(llc);
 }

@@ -199,6 +199,9 @@ struct cpu_ctx {
 	 * gone by then.
 	 */
 	u64 brief_until_ns;
+	/* Of the task that runs here, for those it wakes: when its burst began, interruptions taken off, 0 if it is none of ours. */
+	u64 burst_from_ns;
+	u64 last_burst_ns; /* how long the one before that was */
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */
 	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */

@@ -89,7 +89,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return -1;
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p))))
+	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p)), scx_bpf_now()))
 		return -1;
 	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
 	if (cpu >= 0)
@@ -99,22 +99,23 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 
 /*
  * The busy CPU that an interactive task takes if it found no idle one, or -1 if it has to wait in a DSQ: the waker's if that is
- * about to sleep. A waker that is_done() believes comes first, one that only says so comes last.
+ * about to sleep. A waker that waker_is_done() believes comes first, one that only says so comes last.
  */
 static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
 					 const struct scherzo_control *page, struct control_word word,
-					 s32 prev_cpu, bool waker_says_done)
+					 s32 prev_cpu, bool waker_says_done, u64 now)
 {
 	struct cpu_ctx *cpuc;
 	s32 cpu;
 
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu)))
-		return -1;
-	if (waker_says_done && is_done(bpf_get_current_task_btf(), BRIEF_NS) && follows_waker(p)) {
+	if (waker_says_done && waker_is_done(BRIEF_NS, now) && follows_waker(p, now)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return bpf_get_smp_processor_id();
 	}
-	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu))) {
+	/* Not before: who follows a waker takes its CPU from nobody. */
+	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu), now))
+		return -1;
+	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return prev_cpu;
 	}
@@ -124,12 +125,12 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 			cpu = interrupt_any_longer(p, prev_cpu);
 		cpuc = cpu_ctx(cpu);
 		if (cpuc) {
-			note_brief(cpuc, tctx, scx_bpf_now() + TAKEOVER_NS);
+			note_brief(cpuc, tctx, now + TAKEOVER_NS);
 			run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
 			return cpu;
 		}
 	}
-	if (!waker_says_done || !follows_waker(p))
+	if (!waker_says_done || !follows_waker(p, now))
 		return -1;
 	run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 	return bpf_get_smp_processor_id();
@@ -142,8 +143,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct control_word word;
 	struct task_struct *waker;
 	bool idle = false;
-	u64 now = 0;
 	u32 klass;
+	u64 now;
 	s32 cpu;
 
 	if (!page || !tctx)
@@ -153,16 +154,16 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (is_engine(p))
 		return prev_cpu;
 
+	now = scx_bpf_now();
 	if (wake_flags & SCX_WAKE_TTWU) {
 		waker = bpf_get_current_task_btf();
-		now = scx_bpf_now();
 		if (waker->flags & PF_EXITING)
 			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
 	}
 	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;
-	if (READ_ONCE(limits_in_use) && waits_for_limit(p, scx_bpf_now()))
+	if (READ_ONCE(limits_in_use) && waits_for_limit(p, now))
 		return prev_cpu;
 	klass = task_class(tctx);
 	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
@@ -178,7 +179,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(nr_idle) <= 0) {
 		/* No CPU idles: there is nothing to search. */
 		cpu = -1;
-	} else if (klass == SCHERZO_CLASS_INTERACTIVE && follows_brief_waker(p, word, wake_flags)) {
+	} else if (klass == SCHERZO_CLASS_INTERACTIVE && follows_brief_waker(p, word, wake_flags, now)) {
 		cpu = bpf_get_smp_processor_id();
 		idle = true;
 	} else if (cores_differ || word.own_idle) {
@@ -194,7 +195,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded())
 		return prev_cpu;
-	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC, now);
 	if (cpu < 0)
 		return prev_cpu;
 	refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
