@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * policy.h: the arithmetic of the policy that the kernel seat follows. No function of the kernel is called here: BPF includes these
- * lines, and user space calls the same ones through `scherzo-arithmetic`.
+ * policy.h: the arithmetic of the policy, once for both seats. No function of the kernel is called here: BPF includes these lines,
+ * and user space calls the same ones through `scherzo-arithmetic`.
  *
  * Problem. A task that sleeps a lot should run as soon as it wakes, for as long as a frame of a game takes; one that computes
  * should get its share by weight, whatever others do. A class by the number of sleeps gives both up: naps of microseconds
@@ -267,7 +267,8 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 }
 
 /*
- * What the turn of a task that must wait depends on. BPF keeps the account, since that takes every start and stop.
+ * What the turn of a task that must wait depends on. BPF keeps the account in either seat, since that takes every start and stop;
+ * user space is told it with each task that it is to decide about.
  */
 struct policy_account {
 	u64 vruntime; /* its place in virtual time, see policy_wake() and policy_catch_up() */

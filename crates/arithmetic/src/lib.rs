@@ -1,7 +1,8 @@
 //! The arithmetic of the policy, once for both seats.
 //!
-//! `include/policy.h` is C without any call of the kernel. BPF includes it and decides with it; user space calls the very
-//! same lines through this crate. The types here mirror the header's; the `layout` test compares them.
+//! `include/policy.h` is C without any call of the kernel. BPF includes it, and decides with it where the kernel has the
+//! seat; the engine calls the very same lines through this crate where user space has it. The types here mirror the
+//! header's; the `layout` test compares them.
 
 #![no_std]
 #![allow(unsafe_code)]

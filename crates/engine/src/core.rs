@@ -161,6 +161,7 @@ fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
         cpu: CpuId(record.cpu),
         flags: TaskFlags::from_bits(record.flags),
         load: Load { nr_running: record.nr_running, nr_waiting: record.nr_waiting },
+        account: record.account,
     }
 }
 
@@ -171,6 +172,9 @@ fn wire_dispatched(dispatched: &DispatchedTask) -> layout::DispatchedTaskRecord 
     }
     if dispatched.preempt {
         flags |= layout::DISPATCHED_PREEMPT;
+    }
+    if dispatched.timed {
+        flags |= layout::DISPATCHED_TIMED;
     }
     layout::DispatchedTaskRecord {
         slot: dispatched.slot.0,

@@ -18,10 +18,10 @@ macro_rules! for_each_setting {
             scheduler {
                 "The scheduler. These change at once, while it runs." {
                     base_slice_us: u32 = 5_000, Number(250, 20_000), AtOnce, "How long a task runs while few others wait, in microseconds: 250 to 20000.";
-                    min_slice_us: u32 = 250, Number(100, 20_000), AtOnce, "How long it runs at least, in microseconds: 100 up to the above.";
+                    min_slice_us: u32 = 250, Number(100, 20_000), AtOnce, "How long it runs at least, in microseconds: 100 up to the above. Only the policy \"classes\" goes by this.";
                     starvation_ms: u32 = 100, Number(5, 1_000), AtOnce, "Background work that has waited longer gets every other turn, and is not overtaken by other background work that came so much later, in milliseconds: 5 to 1000.";
-                    slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime.";
-                    auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used.";
+                    slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime. Only the policy \"classes\" goes by this.";
+                    auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used. Only the policy \"classes\" goes by this.";
                 }
                 "Where the policy is applied. This changes at once as well." {
                     kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself. Without it the engine decides, in user space. `scherzoctl engine` chooses as well; that lasts until this is changed.";
@@ -36,7 +36,7 @@ macro_rules! for_each_setting {
                     partial: bool = false, Flag, Reload, "Schedule only the tasks that chose the scheduling policy SCHED_EXT, and leave the others to the kernel.";
                     per_node_idle: bool = false, Flag, Reload, "Keep track of idle CPUs per NUMA node, for machines with many.";
                     watchdog_s: u32 = 30, Number(1, 30), Reload, "The kernel's own watchdog takes the scheduler away when a task waits so long, in seconds: 1 to 30. Real-time programs that hold every CPU look like that to it.";
-                    policy: PolicyId = PolicyId(0), Policy, Reload, "The policy that user space follows: \"scherzo\", or \"fifo\", arrival order and the least policy there can be. Others than \"scherzo\" are for studying the rest.";
+                    policy: PolicyId = PolicyId(0), Policy, Reload, "The policy: \"scherzo\"; or for study, and in user space only, \"fifo\", arrival order and the least policy there can be, or \"classes\", that of version 0.1.0.";
                 }
             }
             service {

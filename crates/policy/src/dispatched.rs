@@ -25,7 +25,8 @@ pub struct DispatchedTask {
     pub generation: Generation,
     /// Time slice.
     pub slice_ns: u64,
-    /// Deadline on the clock of the records: the earlier runs first. Meaningful in either order.
+    /// Deadline on the clock of the records: the earlier runs first. Meaningful in either order. Of a task that takes turns by
+    /// its share, virtual runtime.
     pub deadline_ns: u64,
     /// Where.
     pub target: Target,
@@ -35,6 +36,8 @@ pub struct DispatchedTask {
     pub order: Order,
     /// Take a CPU from a batch task at once.
     pub preempt: bool,
+    /// A timer ends the slice: ticks are too far apart for it.
+    pub timed: bool,
 }
 
 /// The last classification of a task, for publishing where the kernel side can read it without asking.

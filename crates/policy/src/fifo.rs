@@ -1,9 +1,6 @@
 //! The least policy there can be: arrival order, one slice for all. It shows what the framework asks of a policy.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
-use crate::arrivals::Arrivals;
+use crate::answers::Answers;
 use crate::dispatched::{Class, Classification, DispatchedTask, Order, Target};
 use crate::framework::{Policy, Totals};
 use crate::ids::{Pid, SlotId};
@@ -14,8 +11,7 @@ use crate::settings::PolicySettings;
 #[derive(Debug)]
 pub struct FifoPolicy {
     slice_ns: u64,
-    waiting: Arrivals,
-    dispatched: Vec<DispatchedTask>,
+    answers: Answers,
     totals: Totals,
 }
 
@@ -23,16 +19,15 @@ impl FifoPolicy {
     /// For slots below `nr_slots`.
     #[must_use]
     pub fn new(nr_slots: u32, settings: PolicySettings) -> Self {
-        let dispatched = vec![DispatchedTask::default(); nr_slots as usize];
         let slice_ns = settings.clamped().base_slice_ns;
-        Self { slice_ns, waiting: Arrivals::new(nr_slots), dispatched, totals: Totals::default() }
+        Self { slice_ns, answers: Answers::new(nr_slots), totals: Totals::default() }
     }
 }
 
 impl Policy for FifoPolicy {
     fn enqueue(&mut self, queued: &QueuedTask) -> Result<(), BadRecord> {
-        queued.check(self.dispatched.len()).inspect_err(|_| self.totals.nr_bad_records += 1)?;
-        self.dispatched[queued.slot.index()] = DispatchedTask {
+        self.answers.check(queued).inspect_err(|_| self.totals.nr_bad_records += 1)?;
+        self.answers.push(DispatchedTask {
             slot: queued.slot,
             pid: queued.pid,
             generation: queued.generation,
@@ -42,8 +37,8 @@ impl Policy for FifoPolicy {
             class: Class::Batch,
             order: Order::Fifo,
             preempt: false,
-        };
-        self.waiting.push(queued.slot);
+            timed: false,
+        });
         self.totals.nr_batch += 1;
         Ok(())
     }
@@ -53,19 +48,19 @@ impl Policy for FifoPolicy {
     }
 
     fn exit(&mut self, slot: SlotId, pid: Pid) -> bool {
-        self.dispatched.get(slot.index()).is_some_and(|dispatched| dispatched.pid == pid) && self.waiting.remove(slot)
+        self.answers.remove(slot, pid)
     }
 
     fn peek(&self) -> Option<DispatchedTask> {
-        self.waiting.first().map(|slot| self.dispatched[slot.index()])
+        self.answers.first()
     }
 
     fn pop(&mut self) -> Option<DispatchedTask> {
-        self.waiting.pop().map(|slot| self.dispatched[slot.index()])
+        self.answers.pop()
     }
 
     fn nr_pending(&self) -> usize {
-        self.waiting.len()
+        self.answers.len()
     }
 
     fn set_settings(&mut self, settings: PolicySettings) {

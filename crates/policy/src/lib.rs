@@ -6,8 +6,8 @@
 //! Read [`scherzo`] first; it says what the parts are for. [`framework`] is the interface of any policy, [`fifo`] the
 //! smallest one.
 //!
-//! Architecture invariants: this crate depends on nothing but `core`, `alloc` and the tables of `scherzo-model`; it knows
-//! neither the layout of the rings nor the kernel; every number it is told may be garbage, and the worst that garbage may
+//! Architecture invariants: this crate depends on nothing but `core`, `alloc`, the tables of `scherzo-model` and the arithmetic
+//! that it shares with BPF (`scherzo-arithmetic`); it knows neither the layout of the rings nor the kernel; every number it is told may be garbage, and the worst that garbage may
 //! do is to misplace the task it came with.
 
 #![no_std]
@@ -15,7 +15,9 @@
 
 extern crate alloc;
 
+mod answers;
 pub mod arrivals;
+pub mod classes;
 pub mod classify;
 pub mod deadline;
 pub mod dispatched;
@@ -33,6 +35,7 @@ mod underuse;
 #[cfg(test)]
 mod conformance;
 
+pub use classes::Classes;
 pub use dispatched::{Class, Classification, DispatchedTask, Order, Target};
 pub use fifo::FifoPolicy;
 pub use framework::{Limits, Policy, Totals};
@@ -63,7 +66,7 @@ pub trait PolicyVisitor {
 
 macro_rules! policies {
     ($($name:literal => $new:expr;)+) => {
-        /// The names of all policies, for the setting `policy`; the first is the default.
+        /// The names of all policies, for the setting `policy`; the first is the default, the others are for study.
         pub const POLICIES: &[&str] = &[$($name),+];
 
         /// Makes the policy at that place of [`POLICIES`] and hands it to the visitor; `None` if there is none.
@@ -80,6 +83,7 @@ macro_rules! policies {
 }
 
 policies! {
-    "scherzo" => |with| Scherzo::new(with.limits, with.settings, with.nr_cpus);
+    "scherzo" => |with| Scherzo::new(with.limits.nr_slots, with.settings);
     "fifo" => |with| FifoPolicy::new(with.limits.nr_slots, with.settings);
+    "classes" => |with| Classes::new(with.limits, with.settings, with.nr_cpus);
 }

@@ -1,5 +1,7 @@
 //! What the kernel side tells: plain numbers, trusted with nothing.
 
+use scherzo_arithmetic::TaskAccount;
+
 use crate::ids::{CpuId, Generation, Pid, SlotId};
 
 /// How a task came to be runnable, and what kind of task it is.
@@ -65,6 +67,8 @@ pub struct QueuedTask {
     pub flags: TaskFlags,
     /// The machine at that moment.
     pub load: Load,
+    /// What its turn depends on by the shares of all; zeroes for a policy for study.
+    pub account: TaskAccount,
 }
 
 impl QueuedTask {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use scherzo_policy::{Limits, Scherzo};
+use scherzo_policy::Scherzo;
 use scherzo_wire::layout::NR_SLOTS;
 use scherzo_wire::message::LoadSettings;
 
@@ -17,8 +17,6 @@ use crate::machine::{Machine, Rings};
 use crate::rings::{DispatchedRing, read_queued};
 use crate::work::Next;
 
-/// As in the engine.
-const POOL_CAPACITY: u32 = 16_384;
 /// As in the engine: most records of one turn.
 const MAX_BATCH: usize = 1024;
 /// As in the engine: while records are being finished, look again after so long.
@@ -53,8 +51,7 @@ impl EngineTask {
     /// One with these settings, which it publishes.
     pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings) -> Self {
         let pages = Rc::new(Pages::of(machine));
-        let limits = Limits { nr_slots: NR_SLOTS, pool_capacity: POOL_CAPACITY };
-        let policy = Scherzo::new(limits, (*settings).into(), machine.cpus.len() as u32);
+        let policy = Scherzo::new(NR_SLOTS, (*settings).into());
         let mut core = Core::new(policy, Rc::clone(&pages));
         core.apply(settings);
         let rings = Rc::clone(&machine.rings);

@@ -87,8 +87,9 @@ fn outcome(seed: u64) -> (String, SimulationReport) {
     let text = random_scenario(&mut rng);
     let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
     let mode = rng.choice(Mode::ALL).unwrap_or_default();
-    let report = run(&scenario, &SimulationOptions { seed, mode, ..SimulationOptions::default() });
-    (format!("seed {seed}, mode {}\n{text}", mode.name()), report)
+    let kernel_seat = seed % 2 == 0;
+    let report = run(&scenario, &SimulationOptions { seed, mode, kernel_seat, ..SimulationOptions::default() });
+    (format!("seed {seed}, mode {}, kernel seat: {kernel_seat}\n{text}", mode.name()), report)
 }
 
 /// A task whose affinity changes while a limit holds it up may wait beside an idle CPU afterwards: seed 348, once in 500 machines.

@@ -18,14 +18,7 @@
 #define SCHERZO_WIRE_H
 
 #include "scherzo_model.h"
-
-#ifndef __VMLINUX_H__
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long s64;
-#endif
+#include "policy.h"
 
 /* One slot per task; tasks beyond that are scheduled by BPF alone and counted as overflow. */
 #define SCHERZO_NR_SLOTS 32768
@@ -91,11 +84,13 @@ struct scherzo_queued_task {
 	u32 cpu; /* where it last ran */
 	u32 nr_running; /* tasks on a CPU now */
 	u32 nr_waiting; /* tasks in DSQs or in flight now */
+	struct policy_account account; /* what its turn depends on; zeroes for a policy for study */
 };
 
 #define SCHERZO_DISPATCHED_CLASS_MASK 0x3
-#define SCHERZO_DISPATCHED_FIFO 0x4 /* arrival order: deadline_ns is ignored */
-#define SCHERZO_DISPATCHED_PREEMPT 0x8 /* take a CPU from a batch task at once */
+#define SCHERZO_DISPATCHED_FIFO 0x4 /* of a policy for study: arrival order, deadline_ns is ignored */
+#define SCHERZO_DISPATCHED_PREEMPT 0x8 /* of a policy for study: take a CPU from a batch task at once */
+#define SCHERZO_DISPATCHED_TIMED 0x10 /* a timer ends the slice */
 
 /* Engine -> BPF, through the user ring buffer of dispatched tasks. */
 struct scherzo_dispatched_task {
@@ -103,7 +98,7 @@ struct scherzo_dispatched_task {
 	u32 pid;
 	u64 generation;
 	u64 slice_ns;
-	u64 deadline_ns; /* earlier runs first */
+	u64 deadline_ns; /* earlier runs first; virtual runtime for a task that has no credit */
 	u32 cpu; /* or SCHERZO_CPU_ANY */
 	u32 flags; /* SCHERZO_DISPATCHED_* */
 };
@@ -179,7 +174,7 @@ struct scherzo_cpu_stats {
 	u64 reserved[5];
 };
 
-_Static_assert(sizeof(struct scherzo_queued_task) == 72, "layout of a queued task");
+_Static_assert(sizeof(struct scherzo_queued_task) == 120, "layout of a queued task");
 _Static_assert(sizeof(struct scherzo_dispatched_task) == 40, "layout of a dispatched task");
 _Static_assert(sizeof(struct scherzo_slot) == 32, "two slots in a cache line");
 _Static_assert(sizeof(struct scherzo_control) == 320, "control layout");

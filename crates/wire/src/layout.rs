@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
+use scherzo_arithmetic::TaskAccount;
 pub use scherzo_model::statistics::NR_COUNTERS;
 pub use scherzo_model::{Class, Counter, WIRE_VERSION};
 
@@ -31,10 +32,12 @@ pub const QUEUED_PINNED: u32 = 0x2;
 
 /// [`DispatchedTaskRecord::flags`]: the class, see [`Class`].
 pub const DISPATCHED_CLASS_MASK: u32 = 0x3;
-/// [`DispatchedTaskRecord::flags`]: arrival order, the deadline is ignored.
+/// [`DispatchedTaskRecord::flags`], of a policy for study: arrival order, the deadline is ignored.
 pub const DISPATCHED_FIFO: u32 = 0x4;
-/// [`DispatchedTaskRecord::flags`]: take a CPU from a batch task at once.
+/// [`DispatchedTaskRecord::flags`], of a policy for study: take a CPU from a batch task at once.
 pub const DISPATCHED_PREEMPT: u32 = 0x8;
+/// [`DispatchedTaskRecord::flags`]: a timer ends the slice.
+pub const DISPATCHED_TIMED: u32 = 0x10;
 
 /// What a ring record is about ([`QueuedTaskRecord::kind`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,8 @@ pub struct QueuedTaskRecord {
     pub nr_running: u32,
     /// Tasks in DSQs or in flight now.
     pub nr_waiting: u32,
+    /// What its turn depends on; zeroes for a policy for study.
+    pub account: TaskAccount,
 }
 
 /// Engine → BPF: run this task, there, for so long.
@@ -108,7 +113,7 @@ pub struct DispatchedTaskRecord {
     pub generation: u64,
     /// Time slice.
     pub slice_ns: u64,
-    /// Deadline: earlier runs first.
+    /// Deadline: earlier runs first. Virtual runtime for a task that has no credit.
     pub deadline_ns: u64,
     /// Target CPU, or [`CPU_ANY`].
     pub cpu: u32,
@@ -245,7 +250,7 @@ impl Default for CpuStats {
 }
 
 const _: () = {
-    assert!(size_of::<QueuedTaskRecord>() == 72);
+    assert!(size_of::<QueuedTaskRecord>() == 120);
     assert!(size_of::<DispatchedTaskRecord>() == 40);
     assert!(size_of::<Slot>() == 32);
     assert!(size_of::<ControlPage>() == 320);

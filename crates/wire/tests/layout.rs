@@ -41,6 +41,7 @@ fn expectations() -> Vec<(String, u64)> {
         cpu,
         nr_running,
         nr_waiting,
+        account,
     );
     fields!("scherzo_dispatched_task", DispatchedTaskRecord, slot, pid, generation, slice_ns, deadline_ns, cpu, flags);
     fields!("scherzo_slot", Slot, deadline_ns, classified_ns, slice_ns, class = "klass");
@@ -98,6 +99,7 @@ fn expectations() -> Vec<(String, u64)> {
     constant("SCHERZO_DISPATCHED_CLASS_MASK", layout::DISPATCHED_CLASS_MASK.into());
     constant("SCHERZO_DISPATCHED_FIFO", layout::DISPATCHED_FIFO.into());
     constant("SCHERZO_DISPATCHED_PREEMPT", layout::DISPATCHED_PREEMPT.into());
+    constant("SCHERZO_DISPATCHED_TIMED", layout::DISPATCHED_TIMED.into());
     for mode in Mode::ALL {
         constant(&format!("SCHERZO_MODE_{}", mode.name().to_uppercase().replace('-', "_")), mode as u64);
     }
@@ -140,7 +142,8 @@ fn rust_mirrors_the_header() {
     let (source, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
     std::fs::write(&source, program).unwrap();
     let built = Command::new("cc")
-        .args(["-std=gnu11", "-Wall", "-Werror", "-I", scherzo_wire::INCLUDE_DIR, "-o"])
+        .args(["-std=gnu11", "-Wall", "-Werror", "-Wno-unused-function", "-I", scherzo_wire::INCLUDE_DIR])
+        .args(["-I", scherzo_arithmetic::INCLUDE_DIR, "-o"])
         .args([&binary, &source])
         .status()
         .expect("a C compiler, as Rust itself needs one to link");

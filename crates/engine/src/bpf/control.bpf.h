@@ -57,10 +57,18 @@ static __always_inline struct control_word word_of(u64 bits)
 	return word;
 }
 
-/* While degraded everything is ordered by arrival: there is no engine to ask for deadlines. */
+/*
+ * While degraded there is no engine to ask. BPF has the account of every task and goes on by itself; of a policy for study it knows
+ * nothing, and orders by arrival.
+ */
+static __always_inline bool leaves_order_to_arrival(void)
+{
+	return study_policy && is_degraded();
+}
+
 static __always_inline u8 effective_order(struct control_word word)
 {
-	return is_degraded() ? SCHERZO_ORDER_FIFO : word.order;
+	return leaves_order_to_arrival() ? SCHERZO_ORDER_FIFO : word.order;
 }
 
 static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
@@ -68,13 +76,6 @@ static __always_inline u64 default_slice_ns(const struct scherzo_control *page)
 	u64 slice_ns = READ_ONCE(page->slice_ns);
 
 	return slice_ns && slice_ns <= SLICE_MAX_NS ? slice_ns : 5 * NSEC_PER_MSEC;
-}
-
-static __always_inline bool kernel_seat(void)
-{
-	const struct scherzo_control *page = control_page();
-
-	return page && control_word(page).kernel_seat;
 }
 
 #endif /* SCHERZO_CONTROL_BPF_H */

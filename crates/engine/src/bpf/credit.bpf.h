@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * credit.bpf.h: what the kernel seat notes of each task: it is charged for what it runs, and credited for what it sleeps
+ * credit.bpf.h: the account of each task, in either seat: it is charged for what it runs, and credited for what it sleeps
  * (policy.h).
  *
  * Concurrency. A task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one

@@ -125,7 +125,7 @@ VERIFIED_ONCE int sweep_slot(u32 index, u64 now)
 		count(SCHERZO_CNT_LEFT);
 		return 0;
 	}
-	queue_task(p, QUEUE_SWEPT, word_bits(control_word(page)), 0, NULL);
+	queue_task(p, QUEUE_SWEPT, control_word(page), 0, NULL);
 	bpf_task_release(p);
 	return 0;
 }

@@ -54,8 +54,8 @@ static __always_inline bool others_are_due(u32 llc, u64 now)
 }
 
 /*
- * Where user space decides: interactive tasks first, batch tasks when there is none. A batch task that is late goes
- * first every other time, and then even on a CPU that low-power keeps asleep, since it may be allowed on no other.
+ * Of a policy for study: interactive tasks first, batch tasks when there is none. A batch task that is late goes first
+ * every other time, and then even on a CPU that low-power keeps asleep, since it may be allowed on no other.
  */
 VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 {
@@ -74,7 +74,7 @@ VERIFIED_ONCE int take_ordered(u32 llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * From one LLC's DSQs, where user space decides. After a change of order those of the old order are emptied first; past
+ * From one LLC's DSQs of a policy for study. After a change of order those of the old order are emptied first; past
  * DRAIN_FIRST_NS both take turns.
  */
 VERIFIED_ONCE int take_from_llc(u32 llc, s32 cpu, u64 now, u32 how)
@@ -130,15 +130,15 @@ VERIFIED_ONCE int steal(u32 own_llc, s32 cpu, u64 now, u32 how)
 }
 
 /*
- * Whether the kernel seat's DSQs are looked at first. What was queued before the seat changed, or while BPF scheduled
- * alone, takes turns with what is queued since: its order says nothing about the other, and neither may starve.
+ * Whether the DSQs of the policy's own order are looked at first. What has no place in that order, such as a kernel
+ * thread whose CPU a higher class had, takes turns with what has: neither may starve.
  */
-static __always_inline bool policy_goes_first(struct cpu_ctx *cpuc, s32 cpu, u32 how)
+static __always_inline bool policy_goes_first(struct cpu_ctx *cpuc, s32 cpu)
 {
-	bool seat = how & PICK_KERNEL_SEAT;
-
-	if (seat ? !has_user_seat_work(cpuc->llc, cpu) : !has_seat_work(cpuc->llc, cpu))
-		return seat;
+	if (study_policy)
+		return false;
+	if (!has_other_work(cpuc->llc, cpu))
+		return true;
 	return cpuc->turn_seat++ & 1;
 }
 
@@ -150,7 +150,7 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 		return false;
 	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
 		return true;
-	if (policy_goes_first(cpuc, cpu, how) && take_by_policy(cpuc->llc, cpu, how))
+	if (policy_goes_first(cpuc, cpu) && take_by_policy(cpuc->llc, cpu, how))
 		return true;
 	if (pinned_goes_first(cpuc, cpu) && take_from(DSQ_CPU, cpu))
 		return true;
@@ -163,9 +163,9 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 
 /*
  * The task that this CPU ran before is in flight: it was preempted by a task that sleeps again. With part of its slice
- * left it goes on, before others of its kind: its cache is warm here, and a switch to another task at each wake-up
- * would cost throughput. Without, it goes on if nothing is queued that this CPU could run instead, and so does the task
- * that was preempted on another CPU. Either way the answer comes in time for the next occasion.
+ * left it goes on, if by the policy no other comes first: its cache is warm here, and a switch to another task at each
+ * wake-up would cost throughput. Without, it goes on if nothing is queued that this CPU could run instead, and so does
+ * the task that was preempted on another CPU. Either way the answer comes in time for the next occasion.
  */
 VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_slice_left)
 {
@@ -192,12 +192,14 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	tctx = task_ctx(p);
 	/* A task that has slept meanwhile starts a new slice, when its turn comes. */
 	slice_ns = with_slice_left && tctx && !tctx->woken && scx_bpf_task_cpu(p) == cpu ? slice_left_ns(p, tctx) : 0;
+	if (slice_ns && !study_policy && !may_finish_slice(tctx, cpuc->llc, cpu))
+		slice_ns = 0;
 	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && reclaim(page, flight, index, owned >> 1)) {
 		if (slice_ns) {
 			count(SCHERZO_CNT_RECLAIMED);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
 		} else {
-			queue_task(p, QUEUE_RECLAIMED, bits, 0, NULL);
+			queue_task(p, QUEUE_RECLAIMED, word_of(bits), 0, NULL);
 		}
 		reclaimed = true;
 	}
@@ -277,8 +279,8 @@ static __always_inline void note_order_change(struct scherzo_control *page, stru
 /*
  * No other task comes first: the task gets another slice. Not on a CPU that low-power keeps asleep if the task is batch
  * work, nor on a slow core that it is to leave for a fast one: it is enqueued instead. While tasks are in flight the
- * slice is short, because one of them may come first once it is answered. The task may be preempted from here on. User
- * space is told about it, since it would otherwise never hear of a task that is kept again and again.
+ * slice is short, because one of them may come first once it is answered. The task may be preempted from here on. A
+ * policy for study is told about it, since it would otherwise never hear of a task that is kept again and again.
  */
 static void keep_running(struct task_struct *prev, struct scherzo_control *page, struct cpu_ctx *cpuc,
 			 struct control_word word)
@@ -326,8 +328,6 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 		how |= PICK_FIFO;
 	if (word.mode != SCHERZO_MODE_LOW_POWER || cpuc->low_power)
 		how |= PICK_BATCH;
-	if (word.kernel_seat)
-		how |= PICK_KERNEL_SEAT;
 
 	drain_dispatched(page);
 	if (READ_ONCE(stranded_cpu)) {
@@ -343,8 +343,9 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
 		goes_on = !READ_ONCE(limits_in_use) || may_go_on(prev, now);
-	if (word.kernel_seat && how & PICK_BATCH && prev && goes_on && has_seat_work(cpuc->llc, cpu) &&
-	    !has_user_seat_work(cpuc->llc, cpu) && prev_goes_on(prev, cpu)) {
+	if (!study_policy && how & PICK_BATCH && prev && goes_on &&
+	    (has_seat_work(cpuc->llc, cpu) || READ_ONCE(nr_in_flight) > 0) && !has_other_work(cpuc->llc, cpu) &&
+	    prev_goes_on(prev, cpu)) {
 		keep_running(prev, page, cpuc, word);
 		return;
 	}

@@ -40,6 +40,58 @@ checked_request(const struct scherzo_dispatched_task *dispatched, u32 pid, const
 	return request;
 }
 
+/*
+ * The turn that user space has decided, checked. False if it makes no sense: BPF then decides by itself. A task that
+ * has run since its record was written, on the CPU that took it back, has moved on in virtual time.
+ */
+static __always_inline bool turn_of(const struct scherzo_dispatched_task *dispatched, u32 pid, const struct task_ctx *tctx,
+				    u64 now, struct policy_turn *turn)
+{
+	u32 flags = READ_ONCE(dispatched->flags);
+	s64 ahead;
+
+	turn->vtime = READ_ONCE(dispatched->deadline_ns);
+	turn->slice_ns = READ_ONCE(dispatched->slice_ns);
+	turn->first = (flags & SCHERZO_DISPATCHED_CLASS_MASK) == SCHERZO_CLASS_INTERACTIVE;
+	turn->timed = !!(flags & SCHERZO_DISPATCHED_TIMED);
+	ahead = signed_delta(turn->vtime, turn->first ? now : tctx->vruntime);
+	if (!turn->first && ahead < 0)
+		turn->vtime = tctx->vruntime;
+	return dispatched->pid == pid && turn->slice_ns && turn->slice_ns <= SLICE_MAX_NS && ahead < (s64)DEADLINE_REACH_NS &&
+	       ahead > -(s64)DEADLINE_REACH_NS;
+}
+
+/*
+ * Queues a task by the turn that user space has decided, and wakes a CPU for it or takes one. While it was in flight no
+ * CPU could compare it with the task that it picked, so it takes one from a task that is clearly ahead, as if it had
+ * been woken: CPUs whose ticks come at the same time would otherwise never see each other's tasks.
+ */
+static __always_inline void queue_dispatched(struct task_struct *p, const struct task_ctx *tctx,
+					     const struct scherzo_dispatched_task *dispatched, struct control_word word,
+					     u64 now)
+{
+	struct policy_turn turn;
+	bool makes_sense = turn_of(dispatched, p->pid, tctx, now, &turn);
+	u32 klass;
+
+	if (!makes_sense)
+		count(SCHERZO_CNT_FAILED);
+	klass = queue_by_policy(p, word_bits(word), 0, makes_sense ? &turn : NULL);
+	if (klass == SCHERZO_CLASS_KERNEL || !kick_idle_for(p, word_bits(word), klass))
+		preempt_for_queued(p, tctx, word, true, !word.full_user);
+}
+
+/* The same for a policy for study. */
+static __always_inline void queue_dispatched_for_study(struct task_struct *p, const struct scherzo_dispatched_task *dispatched,
+						       const struct scherzo_control *page, struct control_word word, u64 now)
+{
+	struct queue_request request = checked_request(dispatched, p->pid, page, now);
+	u32 klass = queue_for_study(p, QUEUE_DISPATCHED, word_bits(word), 0, &request);
+
+	kick_queued(p, word, klass,
+		    klass == SCHERZO_CLASS_INTERACTIVE && READ_ONCE(dispatched->flags) & SCHERZO_DISPATCHED_PREEMPT);
+}
+
 VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatched)
 {
 	/* Once: user space can write to it all the time. */
@@ -47,11 +99,9 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	struct flight *flight = slot_flight(index);
 	struct scherzo_control *page = control_page();
 	u64 now = scx_bpf_now();
+	struct control_word word;
 	struct task_ctx *tctx;
 	struct task_struct *p;
-	struct queue_request request;
-	struct control_word word;
-	u32 klass;
 
 	if (!page || !dispatched || !flight) {
 		count(SCHERZO_CNT_FAILED);
@@ -66,14 +116,17 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 		count(SCHERZO_CNT_LEFT);
 		return 0;
 	}
-	request = checked_request(dispatched, p->pid, page, now);
+	word = control_word(page);
 	tctx = task_ctx(p);
+	if (!tctx)
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, default_slice_ns(page), 0);
+	else if (study_policy)
+		queue_dispatched_for_study(p, dispatched, page, word, now);
+	else
+		queue_dispatched(p, tctx, dispatched, word, now);
 	if (tctx)
 		tctx->woken = false;
-	word = control_word(page);
-	klass = queue_task(p, QUEUE_DISPATCHED, word_bits(word), 0, &request);
-	kick_queued(p, word, klass,
-		    klass == SCHERZO_CLASS_INTERACTIVE && READ_ONCE(dispatched->flags) & SCHERZO_DISPATCHED_PREEMPT);
+	count(SCHERZO_CNT_USER);
 	bpf_task_release(p);
 	return 0;
 }

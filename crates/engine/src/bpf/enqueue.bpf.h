@@ -66,44 +66,12 @@ static __always_inline bool gave_way(struct task_struct *p, const struct task_ct
 	       !(enq_flags & SCX_ENQ_WAKEUP) && tctx->slice_ns;
 }
 
-/* The same where the kernel has the seat. */
-static __always_inline void wait_by_policy(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
-					   struct control_word word, u64 enq_flags)
-{
-	u32 klass = task_class(tctx);
-	s32 cpu;
-
-	if (is_pinned(p) && run_pinned_at_once(p, page, word, klass, enq_flags))
-		return;
-	if (klass != SCHERZO_CLASS_INTERACTIVE)
-		count_here(SCHERZO_CNT_CONTENDED_BATCH);
-	if (enq_flags & SCX_ENQ_REENQ)
-		count(SCHERZO_CNT_REQUEUED);
-	count(SCHERZO_CNT_KERNEL);
-	queue_by_policy(p, word_bits(word), enq_flags, NULL);
-	if (enq_flags & SCX_ENQ_WAKEUP && word.preemption && word.order != SCHERZO_ORDER_FIFO &&
-	    klass != SCHERZO_CLASS_INTERACTIVE) {
-		preempt_by_share(p, scx_bpf_task_cpu(p));
-		return;
-	}
-	/*
-	 * One that was woken has been through select_cpu; the others have credit left, and have lost their CPU or are
-	 * new.
-	 */
-	if ((enq_flags & SCX_ENQ_WAKEUP && !(enq_flags & SCX_ENQ_REENQ)) || is_pinned(p) || !word.preemption ||
-	    klass != SCHERZO_CLASS_INTERACTIVE || is_fair_owed(cpu_llc(scx_bpf_task_cpu(p))))
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-}
-
 /*
  * Queues the task without asking user space, and wakes a CPU. False if it has no classification that could be acted on.
  */
 static __always_inline bool queue_alone(struct task_struct *p, struct control_word word, u32 reason, u64 enq_flags)
 {
-	u32 klass = queue_task(p, reason, word_bits(word), enq_flags, NULL);
+	u32 klass = queue_task(p, reason, word, enq_flags, NULL);
 
 	if (klass == SCHERZO_CLASS_UNKNOWN)
 		return false;
@@ -111,36 +79,72 @@ static __always_inline bool queue_alone(struct task_struct *p, struct control_wo
 	return true;
 }
 
+/*
+ * User space is to decide about the task. Not about one that goes first: BPF knows all that the decision depends on,
+ * and the task would wait for an answer that is known.
+ */
+static __always_inline bool is_for_user_space(struct task_struct *p, const struct task_ctx *tctx, struct control_word word,
+					      u64 enq_flags)
+{
+	return !word.kernel_seat && !is_degraded() && (!tctx->prompt || word.full_user) && !frees_memory(p) &&
+	       !(enq_flags & SCX_ENQ_REENQ) && !gave_way(p, tctx, enq_flags);
+}
+
+/* By the policy: user space decides the turn, or BPF does. */
+static __always_inline void enqueue_by_policy(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+					      struct control_word word, u64 enq_flags)
+{
+	bool woken = enq_flags & SCX_ENQ_WAKEUP;
+	u32 klass = task_class(tctx);
+
+	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	if (is_for_user_space(p, tctx, word, enq_flags) && submit(p, tctx, page, klass, enq_flags))
+		return;
+	klass = queue_task(p, enq_flags & SCX_ENQ_REENQ ? QUEUE_AGAIN : QUEUE_ALONE, word, enq_flags, NULL);
+	if (klass != SCHERZO_CLASS_KERNEL)
+		kick_idle_for(p, word_bits(word), klass);
+	/* One that was woken has been through select_cpu; others have lost their CPU or are new. */
+	preempt_for_queued(p, tctx, word, woken, woken && !(enq_flags & SCX_ENQ_REENQ));
+}
+
+/* By a policy for study: whatever that has not said of the task already, it is asked. */
+static __always_inline void enqueue_for_study(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
+					      struct control_word word, u64 enq_flags)
+{
+	u32 klass = task_class(tctx);
+
+	if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
+		queue_alone(p, word, QUEUE_AGAIN, enq_flags);
+		return;
+	}
+	if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
+		return;
+	if (klass != SCHERZO_CLASS_INTERACTIVE)
+		count_here(SCHERZO_CNT_CONTENDED_BATCH);
+	else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user && queue_alone(p, word, QUEUE_CLASSIFIED, enq_flags))
+		return;
+	if (!submit(p, tctx, page, klass, enq_flags))
+		queue_alone(p, word, QUEUE_ALONE, enq_flags);
+}
+
 /* Where a task goes that no CPU was taken for: into a DSQ of ours or to user space. */
 static __always_inline void enqueue_contended(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page,
-				     struct control_word word, u64 enq_flags)
+					      struct control_word word, u64 enq_flags)
 {
-	u32 klass, reason = QUEUE_ALONE;
-
-	if (tctx && !is_degraded() && (word.kernel_seat || !frees_memory(p))) {
-		follow_wait(p, tctx);
-		if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
-			return;
-		if (word.kernel_seat) {
-			wait_by_policy(p, tctx, page, word, enq_flags);
-			return;
-		}
-		klass = task_class(tctx);
-		if (enq_flags & SCX_ENQ_REENQ || gave_way(p, tctx, enq_flags)) {
-			reason = QUEUE_AGAIN;
-		} else {
-			if (is_pinned(p) && !word.full_user && run_pinned_at_once(p, page, word, klass, enq_flags))
-				return;
-			if (klass != SCHERZO_CLASS_INTERACTIVE)
-				count_here(SCHERZO_CNT_CONTENDED_BATCH);
-			else if (enq_flags & SCX_ENQ_WAKEUP && !word.full_user &&
-				 queue_alone(p, word, QUEUE_CLASSIFIED, enq_flags))
-				return;
-			if (submit(p, tctx, page, klass, enq_flags))
-				return;
-		}
+	if (!tctx || (study_policy && (is_degraded() || frees_memory(p)))) {
+		queue_alone(p, word, QUEUE_ALONE, enq_flags);
+		return;
 	}
-	queue_alone(p, word, reason, enq_flags);
+	follow_wait(p, tctx);
+	if (cores_differ && tctx->moves_up && !(enq_flags & SCX_ENQ_WAKEUP) && move_up(p, word_bits(word), enq_flags))
+		return;
+	if (study_policy)
+		enqueue_for_study(p, tctx, page, word, enq_flags);
+	else
+		enqueue_by_policy(p, tctx, page, word, enq_flags);
 }
 
 void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)

@@ -15,6 +15,7 @@
 
 #include "count.bpf.h"
 #include "records.bpf.h"
+#include "seat.bpf.h"
 
 static __always_inline void mark_in_flight(u32 slot, bool owned)
 {
@@ -121,14 +122,15 @@ static __always_inline bool record_is_unread(const struct task_ctx *tctx)
  * Hands a task to user space. False if there is no slot or no room: the caller queues it.
  */
 static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass,
-		      u64 enq_flags)
+		   u64 enq_flags)
 {
 	u64 now = scx_bpf_now();
 	u32 index = tctx->slot;
 	struct flight *flight = slot_flight(index);
 	bool preempted = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);
 	struct scherzo_queued_task *record;
-	u64 record_at;
+	struct policy_account account = {};
+	u64 record_at, due_ns;
 	bool urgent;
 
 	if (!flight) {
@@ -149,6 +151,8 @@ static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_
 		if (!cancel_flight(tctx))
 			return true;
 	}
+	if (!study_policy)
+		take_account(p, queue_llc(p, tctx, control_word(page)), &account);
 	record_at = bpf_ringbuf_query(&queued_tasks, BPF_RB_PROD_POS);
 	record = reserve_record();
 	if (!record) {
@@ -162,6 +166,7 @@ static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_
 	tctx->record_at = record_at;
 	tctx->refreshed_ns = now;
 	fill_record(record, SCHERZO_RECORD_ENQUEUE, p, tctx, page, now, enq_flags);
+	record->account = account;
 	WRITE_ONCE(page->nr_running, record->nr_running);
 	/*
 	 * The first submissions in a quiet machine, or interactive work, wait for the answer now. A preempted task waits for
@@ -172,7 +177,11 @@ static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_
 
 	begin_flight(p, tctx, page, flight, klass, preempted, now);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	announce_record(page, now + (preempted ? PREEMPTED_BATCHING_NS : BATCHING_NS), urgent);
+	if (!study_policy)
+		due_ns = now + SHARE_BATCHING_NS;
+	else
+		due_ns = now + (preempted ? PREEMPTED_BATCHING_NS : BATCHING_NS);
+	announce_record(page, due_ns, urgent);
 	wake_engine_for_backlog(page, now, false);
 	return true;
 }

@@ -47,7 +47,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		return false;
 	if (others_are_due(llc, now))
 		return true;
-	if (kernel_seat()) {
+	if (!study_policy) {
 		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
 			return true;
@@ -107,7 +107,7 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted, u64 now)
 static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags,
 						u64 now)
 {
-	return word.kernel_seat && wake_flags & SCX_WAKE_SYNC && waker_is_done(WORTH_WAITING_NS, now) && follows_waker(p, now);
+	return !study_policy && wake_flags & SCX_WAKE_SYNC && waker_is_done(WORTH_WAITING_NS, now) && follows_waker(p, now);
 }
 
 /*

@@ -41,14 +41,14 @@ static __always_inline u32 published_class(const struct task_ctx *tctx)
 }
 
 /*
- * What a task is taken for. One that was woken before user space ever classified it counts as interactive, one that was
- * forked as batch.
+ * What a task is taken for: by its credit, in either seat. With a policy for study, one that was woken before user space ever
+ * classified it counts as interactive, one that was forked as batch.
  */
 static __always_inline u32 task_class(const struct task_ctx *tctx)
 {
 	u32 klass;
 
-	if (kernel_seat())
+	if (!study_policy)
 		return tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
 	klass = published_class(tctx);
 	if (klass == SCHERZO_CLASS_INTERACTIVE || klass == SCHERZO_CLASS_BATCH)

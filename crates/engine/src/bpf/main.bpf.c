@@ -2,25 +2,25 @@
 /*
  * Scherzo's kernel side: the callbacks of the scheduler.
  *
- * Problem. A desktop stays responsive if a task that was asleep runs at once when it is woken, whatever else is busy.
- * Classifying tasks is policy, best written and tested in user space; acting on a wake-up must take microseconds, and must
- * work when user space does not.
+ * Problem. A desktop stays responsive if a task that was asleep runs at once when it is woken, whatever else is busy, and
+ * everything else gets its share. Shares take every start and stop of every task into account, and acting on a wake-up must
+ * take microseconds and work when user space does not. Deciding is policy, best written and tested in user space.
  *
- * Approach. BPF acts, user space classifies.
+ * Approach. BPF keeps the accounts and acts; the policy decides by arithmetic that exists once (policy.h), here or in user space.
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
- *   - A task known to be interactive follows its waker (follow.bpf.h), or takes a CPU from batch work here, at once, on
- *     the class and deadline that user space has published for it (preempt.bpf.h).
- *   - If there is no such CPU either, it enters an ordered DSQ as user space classified it a moment ago (queue.bpf.h).
- *   - Everything else that must wait for a CPU is handed to user space through a ring (flight.bpf.h); it comes back
- *     through another ring with a deadline and a slice, and enters an ordered DSQ (dispatched.bpf.h).
+ *   - A task that has credit follows its waker (follow.bpf.h), or takes a CPU from one that has none (preempt.bpf.h).
+ *   - If there is no such CPU either, it enters an ordered DSQ, before those without credit (seat.bpf.h).
+ *   - A task without credit has its turn decided where the policy has its seat: in BPF (seat.bpf.h), or in user space. Then
+ *     its account goes up through a ring (flight.bpf.h) and its turn comes down through another (dispatched.bpf.h). It enters
+ *     the same DSQ either way.
  *   - Per-CPU kernel threads, threads that reclaim memory, and the engine's own thread never pass through user space.
- *   - If user space does not answer, BPF schedules alone in arrival order until it does (degraded.bpf.h), and a timer
- *     looks after what waits (watchdog.bpf.h).
+ *   - If user space does not answer, BPF decides alone until it does (degraded.bpf.h), and a timer looks after what waits
+ *     (watchdog.bpf.h).
  *
  * A CPU picks its next task in dispatch.bpf.h. What happens when a task wakes, must wait, runs and stops is in wake.bpf.h,
  * enqueue.bpf.h and run.bpf.h.
  *
- * Unless a setting says otherwise, BPF follows the policy by itself in every mode, without user space (seat.bpf.h).
+ * A policy for study keeps its own classes and deadlines in user space; what BPF does with these is in queue.bpf.h.
  *
  * Modes are a control word that each callback reads once; switching never unloads anything.
  *

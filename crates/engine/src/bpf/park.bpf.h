@@ -156,7 +156,7 @@ VERIFIED_ONCE u64 place_of_released(struct task_struct *p __arg_trusted, u64 now
 	klass = task_class(tctx);
 	kind = klass == SCHERZO_CLASS_INTERACTIVE ? DSQ_INTERACTIVE : DSQ_BATCH;
 	turn.slice_ns = default_slice_ns(page);
-	if (word.kernel_seat && !is_degraded() && decide_turn(p, tctx, page, word, &turn))
+	if (!study_policy && decide_turn(p, tctx, page, word, &turn))
 		dsq_id = dsq_of_turn(p, tctx, word, turn.first);
 	else if (is_pinned(p))
 		dsq_id = DSQ_ID(DSQ_CPU, scx_bpf_task_cpu(p));

@@ -48,4 +48,21 @@ VERIFIED_ONCE int kick_all(u64 flags)
 	return 0;
 }
 
+/*
+ * Wakes a CPU for a task that was queued as this class: one that idles, else one that is taken from batch work if it
+ * may be.
+ */
+static __always_inline void kick_queued(struct task_struct *p, struct control_word word, u32 klass, bool preempt)
+{
+	s32 cpu;
+
+	if (klass == SCHERZO_CLASS_KERNEL || kick_idle_for(p, word_bits(word), klass) || !preempt || !word.preemption)
+		return;
+	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(SCHERZO_CNT_PREEMPT);
+	}
+}
+
 #endif /* SCHERZO_PLACE_BPF_H */

@@ -3,9 +3,9 @@
  * preempt.bpf.h: a task takes a CPU from one that is running there.
  *
  * A CPU publishes in cpu_ctx.victim_deadline that its task may be preempted, and how late that task is due. The wake-up
- * that swaps the word for zero has that CPU next, so it is taken once, without a lock. The swap says nothing about
- * the task that runs there by the time the CPU reschedules: if another has been picked meanwhile, that one gives way,
- * and is queued again with the rest of its slice.
+ * that swaps the word for zero has that CPU next, so it is taken once, without a lock. The swap says nothing about the
+ * task that runs there by the time the CPU reschedules: if another has been picked meanwhile, that one gives way, and
+ * is queued again with the rest of its slice.
  */
 #ifndef SCHERZO_PREEMPT_BPF_H
 #define SCHERZO_PREEMPT_BPF_H
@@ -199,14 +199,14 @@ static __always_inline void withdraw_cpu(struct cpu_ctx *cpuc, s32 cpu)
 }
 
 /*
- * What is published of a task that runs, so that the one with the latest is preempted: its virtual runtime where the
- * kernel has the seat, else the deadline that user space gave the task last, or now if it never did.
+ * What is published of a task that runs, so that the one with the latest is preempted: its virtual runtime. Where a
+ * policy for study is in force, the deadline that user space gave the task last, or now if it never did.
  */
 static __always_inline u64 published_deadline_ns(const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_slot *slot;
 
-	if (kernel_seat())
+	if (!study_policy)
 		return tctx->vruntime;
 	slot = task_slot(tctx);
 	return (slot ? READ_ONCE(slot->deadline_ns) : 0) ?: now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queue.bpf.h: a task is queued as user space has decided, or without asking it. The kernel seat has its own DSQs, see
- * seat.bpf.h.
+ * queue.bpf.h: a task is queued without asking user space: by the policy (seat.bpf.h); or where a policy for study
+ * decides, by what that has said of the task.
  */
 #ifndef SCHERZO_QUEUE_BPF_H
 #define SCHERZO_QUEUE_BPF_H
@@ -12,6 +12,7 @@
 #include "kind.bpf.h"
 #include "low_power.bpf.h"
 #include "place.bpf.h"
+#include "seat.bpf.h"
 
 /* How far from now a deadline may lie. */
 #define DEADLINE_REACH_NS (10000 * NSEC_PER_MSEC)
@@ -146,16 +147,11 @@ static __always_inline enum scherzo_counter queue_counter(u32 reason)
 }
 
 /*
- * Queues a task: in the DSQ of the only CPU that may have it, else in its LLC's of its order and class. `dispatched` is
- * what user space asks for, checked; NULL for other reasons.
- *
- * Returns the class as which the task waits for any CPU of its LLC, SCHERZO_CLASS_KERNEL if no CPU need be woken for
- * it, and SCHERZO_CLASS_UNKNOWN if it was not queued: it has no classification that could be acted on. The caller wakes
- * a CPU (kick_queued()), as the kernel allows eight frames of calls, and both together would take more; and it arms the
- * watchdog timer.
+ * Queues a task of a policy for study: in the DSQ of the only CPU that may have it, else in its LLC's of its order and
+ * class. Returns what queue_task() does.
  */
-VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u64 bits, u64 enq_flags,
-			     const struct queue_request *dispatched)
+VERIFIED_ONCE u32 queue_for_study(struct task_struct *p __arg_trusted, u32 reason, u64 bits, u64 enq_flags,
+				  const struct queue_request *dispatched)
 {
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
@@ -165,7 +161,6 @@ VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u6
 	s32 cpu;
 
 	if (!page || !tctx) {
-		count(queue_counter(reason));
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return SCHERZO_CLASS_KERNEL;
 	}
@@ -173,7 +168,6 @@ VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u6
 		request = *dispatched;
 	else if (!request_for(p, tctx, page, word, reason, &request))
 		return SCHERZO_CLASS_UNKNOWN;
-	count(queue_counter(reason));
 
 	cpu = only_cpu(p, &request, word);
 	if (cpu >= 0) {
@@ -190,25 +184,30 @@ VERIFIED_ONCE u32 queue_task(struct task_struct *p __arg_trusted, u32 reason, u6
 }
 
 /*
- * Wakes a CPU for a task that was queued as this class: one that idles, else one that is taken from batch work if it
- * may be.
+ * Queues a task. `request` is what a policy for study asks for, checked; NULL for other reasons.
+ *
+ * Returns the class as which the task waits for any CPU of its LLC, SCHERZO_CLASS_KERNEL if no CPU need be woken for
+ * it, and SCHERZO_CLASS_UNKNOWN if it was not queued: it has no classification that could be acted on. The caller wakes
+ * a CPU (kick_queued()), as the kernel allows eight frames of calls, and both together would take more; and it arms the
+ * watchdog timer.
  */
-static __always_inline void kick_queued(struct task_struct *p, struct control_word word, u32 klass, bool preempt)
+static __always_inline u32 queue_task(struct task_struct *p, u32 reason, struct control_word word, u64 enq_flags,
+				      const struct queue_request *request)
 {
-	s32 cpu;
+	u32 klass;
 
-	if (klass == SCHERZO_CLASS_KERNEL || kick_idle_for(p, word_bits(word), klass) || !preempt || !word.preemption)
-		return;
-	cpu = preempt_cpu(p, scx_bpf_task_cpu(p));
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		count(SCHERZO_CNT_PREEMPT);
-	}
+	if (study_policy)
+		klass = queue_for_study(p, reason, word_bits(word), enq_flags, request);
+	else
+		klass = queue_by_policy(p, word_bits(word), enq_flags, NULL);
+	if (klass != SCHERZO_CLASS_UNKNOWN)
+		count(queue_counter(reason));
+	return klass;
 }
 
 /*
  * A per-CPU kernel thread whose CPU a higher class has taken: it waits in that CPU's own DSQ, before everything else
- * there, and runs when the CPU is free. Not in one of the kernel seat's: what prompt tasks owe to others is nothing to
+ * there, and runs when the CPU is free. Not in one of the policy's: what prompt tasks owe to others is nothing to
  * it.
  */
 static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, struct task_ctx *tctx,

@@ -17,6 +17,8 @@
 #define BATCHING_NS (8 * NSEC_PER_MSEC)
 #define PREEMPTED_BATCHING_NS (16 * NSEC_PER_MSEC)
 #define NEWS_NS (40 * NSEC_PER_MSEC)
+/* The same where shares are divided: until it is answered no CPU can compare the task with others, and those that run go on. */
+#define SHARE_BATCHING_NS (2 * NSEC_PER_MSEC)
 /* Some forty records: read and answered in tens of microseconds. */
 #define RING_NEARLY_EMPTY_BYTES 4096
 /* Room that only wake-ups and notices may use, so that a parked engine can always be woken. */
@@ -111,17 +113,20 @@ static __always_inline void wake_engine_if_filling(const struct scherzo_control 
 		wake_engine();
 }
 
-/* Tells user space about a task that never needed it, so that its class stays fresh. The engine is not woken for it. */
+/*
+ * Tells a policy for study about a task that never needed it, so that its class stays fresh. The engine is not woken for it.
+ */
 static void refresh(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u64 now, u64 enq_flags)
 {
 	struct scherzo_queued_task *record;
 
-	if (kernel_seat() || tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
+	if (!study_policy || tctx->slot == SCHERZO_NO_SLOT || time_delta(now, tctx->refreshed_ns) < (s64)(250 * NSEC_PER_MSEC))
 		return;
 	record = reserve_record();
 	if (record) {
 		tctx->refreshed_ns = now;
 		fill_record(record, SCHERZO_RECORD_REFRESH, p, tctx, page, now, enq_flags);
+		record->account = (struct policy_account){};
 		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	}
 	wake_engine_if_filling(page);

@@ -40,7 +40,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	if (!cpuc || !page)
 		return;
 	word = control_word(page);
-	if (word.kernel_seat)
+	if (!study_policy)
 		charge_running(p, cpuc, cpu, now);
 	tick_limited(p, cpu, now);
 	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
@@ -95,7 +95,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
-	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || kernel_seat() ? klass : published_class(tctx), now);
+	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || !study_policy ? klass : published_class(tctx), now);
 	tctx->wait_since_ns = 0;
 	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * seat.bpf.h: the kernel seat: BPF itself follows the policy (policy.h), where a task is enqueued.
+ * seat.bpf.h: the policy (policy.h) at work: where a task waits, and which one a CPU picks.
  *
- * A task that must wait has its account brought up to date (take_account()), and a turn by that (policy_turn_of()): its
- * place in the queue and its slice.
+ * Two seats. Each task that must wait has its account brought up to date here (take_account()), and a turn decided by
+ * that (policy_turn_of()): by BPF, or by user space, which is sent the account. Either way it is queued here
+ * (queue_by_policy()), so all that follows is the same. None of it is used where a policy for study is in force.
  *
  * A task enters one of two DSQs of its LLC: the prompt by deadline, the others by weighted virtual runtime. Tasks that
  * may run on one CPU only have two such DSQs of their CPU, in the same order, and a CPU picks the earlier head.
@@ -28,7 +29,6 @@
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
 #define PICK_FIFO 0x1 /* arrival order is the one in force */
 #define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
-#define PICK_KERNEL_SEAT 0x4 /* BPF follows the policy by itself */
 
 /* A prompt task waits that is due before this one would be. */
 static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc, u64 now)
@@ -170,8 +170,12 @@ static __always_inline bool decide_turn(struct task_struct *p, struct task_ctx *
 	return true;
 }
 
-/* Queues a task by the turn that was decided, or as BPF decides if that is NULL. The caller arms the watchdog timer. */
-VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags, const struct policy_turn *decided)
+/*
+ * Queues a task by the turn that was decided, or as BPF decides if that is NULL. Returns the class as which it waits
+ * for any CPU of its LLC, for kick_queued(); SCHERZO_CLASS_KERNEL if no CPU need be woken for it any more. The caller
+ * arms the watchdog timer.
+ */
+VERIFIED_ONCE u32 queue_by_policy(struct task_struct *p __arg_trusted, u64 bits, u64 enq_flags, const struct policy_turn *decided)
 {
 	const struct scherzo_control *page = control_page();
 	struct control_word word = word_of(bits);
@@ -183,16 +187,39 @@ VERIFIED_ONCE int queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 		turn = *decided;
 	if (!page || !tctx || (!decided && !decide_turn(p, tctx, page, word, &turn))) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
-		return 0;
+		return SCHERZO_CLASS_KERNEL;
 	}
 	tctx->timed = turn.timed;
 	dsq_id = dsq_of_turn(p, tctx, word, turn.first);
 	insert(p, tctx, dsq_id, turn.slice_ns, turn.vtime, enq_flags);
-	if (is_cpu_dsq(dsq_id >> 32))
+	if (is_cpu_dsq(dsq_id >> 32)) {
 		scx_bpf_kick_cpu(dsq_id, SCX_KICK_IDLE);
-	else
-		kick_idle_for(p, bits, tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH);
-	return 0;
+		return SCHERZO_CLASS_KERNEL;
+	}
+	return tctx->prompt ? SCHERZO_CLASS_INTERACTIVE : SCHERZO_CLASS_BATCH;
+}
+
+/*
+ * A task was queued, and no CPU idles: it takes one from another task if it may. One that has credit may unless its
+ * wake-up has tried to; one that has none, if it was woken and is clearly behind.
+ */
+static __always_inline void preempt_for_queued(struct task_struct *p, const struct task_ctx *tctx, struct control_word word,
+					       bool woken, bool has_tried)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	if (!word.preemption)
+		return;
+	if (!tctx->prompt) {
+		if (woken && word.order != SCHERZO_ORDER_FIFO)
+			preempt_by_share(p, cpu);
+		return;
+	}
+	if (has_tried || is_pinned(p) || is_fair_owed(cpu_llc(cpu)))
+		return;
+	cpu = preempt_cpu(p, cpu);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* The earlier of the CPU's own and the LLC's head goes first; those of one kind are comparable. */
@@ -212,8 +239,8 @@ static __always_inline bool has_seat_work(u32 llc, s32 cpu)
 	       nr_queued(DSQ_CPU_FAIR, cpu);
 }
 
-/* The same for the DSQs that are used where user space decides, or no policy does. */
-static __always_inline bool has_user_seat_work(u32 llc, s32 cpu)
+/* The same for the DSQs of policies for study, and those that have to do with one CPU only. */
+static __always_inline bool has_other_work(u32 llc, s32 cpu)
 {
 	return nr_queued(DSQ_INTERACTIVE, llc) || nr_queued(DSQ_BATCH, llc) || nr_queued(DSQ_FIFO, llc) ||
 	       nr_queued(DSQ_CPU, cpu);
@@ -225,6 +252,28 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 	u64 head = 0;
 
 	return head_vtime(DSQ_ID(kind, index), &head) && signed_delta(head, dsq_vtime) < 0;
+}
+
+/* A task that is in no DSQ comes before all that wait for this CPU. */
+static __always_inline bool precedes_queued(const struct task_ctx *tctx, u32 llc, s32 cpu)
+{
+	if (nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
+		return false;
+	if (tctx->prompt)
+		return !is_fair_owed(llc);
+	return !is_due_before(DSQ_FAIR, llc, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
+}
+
+/*
+ * A task that was preempted may finish its slice: no prompt task waits, and none that it is ahead of by as much as makes a task
+ * that wakes preempt another.
+ */
+static __always_inline bool may_finish_slice(const struct task_ctx *tctx, u32 llc, s32 cpu)
+{
+	u64 vruntime = tctx->vruntime - POLICY_WAKE_LEAD_NS;
+
+	return !nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu) && !is_due_before(DSQ_FAIR, llc, vruntime) &&
+	       !is_due_before(DSQ_CPU_FAIR, cpu, vruntime);
 }
 
 /*
@@ -247,13 +296,10 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	llcx = llc_ctx(llc);
 	charge(prev, tctx, cpuc, now);
 	weigh(prev, tctx, now);
-	if (!llcx || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
+	if (!llcx || !precedes_queued(tctx, llc, cpu))
 		return false;
-	if (tctx->prompt)
-		return !is_fair_owed(llc);
-	if (is_due_before(DSQ_FAIR, llc, tctx->vruntime) || is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime))
-		return false;
-	advance_clock(llcx, tctx->vruntime, page, now);
+	if (!tctx->prompt)
+		advance_clock(llcx, tctx->vruntime, page, now);
 	return true;
 }
 

@@ -53,7 +53,7 @@ enum dsq_kind {
 	DSQ_BATCH = 3, /* by deadline, one per LLC */
 	DSQ_FIFO = 4, /* by arrival, one per LLC */
 	DSQ_KIND_ENGINE = 5, /* the engine's own thread, before everything else */
-	/* Of the kernel seat, see seat.bpf.h. */
+	/* Of the policy, in either seat: see seat.bpf.h. The ones above but DSQ_CPU are of policies for study. */
 	DSQ_PROMPT = 6, /* by deadline, one per LLC: prompt tasks */
 	DSQ_FAIR = 7, /* by virtual runtime, one per LLC: the others */
 	DSQ_CPU_PROMPT = 8, /* the same two for tasks that may run on this CPU only */
@@ -76,6 +76,7 @@ const volatile bool cores_differ; /* some are slow, others fast; else the verifi
 const volatile u32 fast_llc; /* where they differ, an LLC with fast ones */
 const volatile bool per_node_idle; /* the kernel tracks idle CPUs per NUMA node */
 const volatile bool partial; /* only tasks that chose SCHED_EXT are ours */
+const volatile bool study_policy; /* user space follows a policy for study, with classes and deadlines of its own */
 const volatile bool reenqueue_anywhere; /* from 6.19: waiting tasks can be put back outside of ops.cpu_release too */
 
 UEI_DEFINE(uei);
@@ -152,7 +153,7 @@ struct {
 	__type(value, u64);
 } flight_bits SEC(".maps");
 
-/* The first task of a DSQ of the kernel seat's, and since when it is: what the watchdog timer has seen. */
+/* The first task of a DSQ of the policy, and since when it is: what the watchdog timer has seen. */
 struct head_watch {
 	u64 since_ns;
 	u32 pid;
@@ -230,7 +231,7 @@ struct llc_ctx {
 	 * between two CPUs that change it may leave it at another deadline of the DSQ, and costs no more than their distance.
 	 */
 	u64 batch_from_ns;
-	/* The kernel seat's. */
+	/* Of the policy. */
 	s32 nr_prompt;
 	s32 nr_fair;
 	struct head_watch prompt_head, fair_head;

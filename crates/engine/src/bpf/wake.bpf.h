@@ -89,7 +89,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return -1;
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p)), scx_bpf_now()))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p)), scx_bpf_now()))
 		return -1;
 	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
 	if (cpu >= 0)
@@ -113,7 +113,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return bpf_get_smp_processor_id();
 	}
 	/* Not before: who follows a waker takes its CPU from nobody. */
-	if (word.kernel_seat && must_not_preempt(tctx, cpu_llc(prev_cpu), now))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(prev_cpu), now))
 		return -1;
 	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
@@ -121,7 +121,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	}
 	if (word.preemption) {
 		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
-		if (cpu < 0 && word.kernel_seat)
+		if (cpu < 0 && !study_policy)
 			cpu = interrupt_any_longer(p, prev_cpu);
 		cpuc = cpu_ctx(cpu);
 		if (cpuc) {
@@ -166,7 +166,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(limits_in_use) && waits_for_limit(p, now))
 		return prev_cpu;
 	klass = task_class(tctx);
-	if (word.mode == SCHERZO_MODE_LOW_POWER && !is_degraded()) {
+	if (word.mode == SCHERZO_MODE_LOW_POWER && !leaves_order_to_arrival()) {
 		cpu = run_on_awake_cpu(p, tctx, page, word, klass);
 		if (cpu >= 0) {
 			refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
@@ -193,7 +193,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
-	if (klass != SCHERZO_CLASS_INTERACTIVE || is_degraded())
+	if (klass != SCHERZO_CLASS_INTERACTIVE || leaves_order_to_arrival())
 		return prev_cpu;
 	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC, now);
 	if (cpu < 0)

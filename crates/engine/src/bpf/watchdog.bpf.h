@@ -69,7 +69,7 @@ static __always_inline void correct_dsq(struct task_ctx *tctx, u64 dsq_id)
 	kick_all(SCX_KICK_IDLE);
 }
 
-/* Where the head of a DSQ of the kernel seat's is noted; NULL for the others. */
+/* Where the head of a DSQ of the policy is noted; NULL for the others. */
 static __always_inline struct head_watch *head_watch(u64 dsq_id)
 {
 	u32 kind = dsq_id >> 32;
@@ -109,7 +109,7 @@ static __always_inline u64 stall_limit_ns(u64 dsq_id)
 }
 
 /*
- * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the kernel seat
+ * How many of the DSQ's first tasks may be held to how long they have waited. With thousands of tasks in a DSQ of the policy
  * a fair turn takes longer than any limit, and nothing is wrong as long as turns are taken: there only the first counts, once
  * it has been the first for so long.
  */
