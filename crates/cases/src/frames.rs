@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use scherzo_rig::guest::Guest;
 use scherzo_rig::progress::say;
+use scherzo_rig::service::with_user_seat;
 
 use crate::shares::{GroupFigures, beside_interactive, say_groups};
 
@@ -34,6 +35,11 @@ struct FramePercentiles {
 /// Two hogs per CPU.
 pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
     ensure_in_time(guest, "name=hogs,count=2/cpu")
+}
+
+/// The same where user space has the seat.
+pub(super) fn beside_hogs_in_user_seat(guest: &mut Guest) -> Result<()> {
+    with_user_seat(guest, beside_hogs)
 }
 
 /// Two hogs per CPU that are niced as far as they can be.

@@ -9,7 +9,9 @@ use serde::Deserialize;
 
 use scherzo_rig::guest::Guest;
 use scherzo_rig::progress::say;
-use scherzo_rig::service::{call, ensure_loaded, ensure_undisturbed, wait_for_calm};
+use scherzo_rig::service::{
+    call, change_seats_command, end_load, ensure_loaded, ensure_undisturbed, start_load, wait_for_calm, with_user_seat,
+};
 use scherzo_rig::shell::Shell;
 
 /// Of its share, by which a group may get more or less.
@@ -26,6 +28,9 @@ const MAX_IDLE: f64 = 0.02;
 /// Longest time that a hog gets nothing beside tasks that nap for 20 µs, and longest wake-up of these.
 const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 100.0;
+/// How long a call may take that changes the seat: 99 in 100, and the longest.
+const MAX_SEAT_CHANGE_P99_US: f64 = 5_000.0;
+const MAX_SEAT_CHANGE_US: f64 = 20_000.0;
 const SECONDS: u32 = 4;
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -90,6 +95,31 @@ pub(super) fn beside_real_time(guest: &mut Guest) -> Result<()> {
 /// Not even if many do.
 pub(super) fn many_nappers(guest: &mut Guest) -> Result<()> {
     ensure_shares(guest, &["name=hogs,count=1/cpu", "name=nappers,count=4/cpu,work=2ms,sleep=50us"], WIDE_TOLERANCE)
+}
+
+/// The same where user space has the seat.
+pub(super) fn nice_levels_in_user_seat(guest: &mut Guest) -> Result<()> {
+    with_user_seat(guest, nice_levels)
+}
+
+/// Likewise.
+pub(super) fn short_naps_in_user_seat(guest: &mut Guest) -> Result<()> {
+    with_user_seat(guest, short_naps)
+}
+
+/// The seat of the policy changes at once under two hogs per CPU, and the groups have their shares afterwards.
+pub(super) fn thousand_seat_changes(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    let load = start_load(guest)?;
+    let times = guest.check(&change_seats_command(1_000, Duration::ZERO), 2 * LIMIT)?;
+    say(&format!("1000 changes of the seat under load: 99 in 100 within, and the longest, in µs: {times}"));
+    end_load(guest, &load)?;
+    ensure_undisturbed(guest, &loaded)?;
+    let times_us: Vec<f64> = times.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let [p99_us, longest_us] = times_us[..] else { bail!("not two times: {times}") };
+    ensure!(p99_us <= MAX_SEAT_CHANGE_P99_US, "99 in 100 changes of the seat took up to {p99_us} µs");
+    ensure!(longest_us <= MAX_SEAT_CHANGE_US, "a change of the seat took {longest_us} µs");
+    nice_levels(guest)
 }
 
 /// No task waits for long beside those that wake up thousands of times a second.

@@ -1,4 +1,4 @@
-//! Mode changes from inside the guest, as fast as the service answers or at intervals.
+//! Changes of mode or seat from inside the guest, as fast as the service answers or at intervals.
 //!
 //! Starting `busctl` costs an emulated guest under load a second, so a thousand changes go over one connection. The
 //! part of the D-Bus protocol that this takes is small: sign in, call, and skip what is not the answer.
@@ -21,14 +21,18 @@ const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
 
-/// The changes, which are repeated in this order: each of them changes something.
-const CHANGES: &[(&str, Argument)] = &[
+type Change = (&'static str, Argument);
+
+/// Changes of the mode, which are repeated in this order: each of them changes something.
+const MODE_CHANGES: &[Change] = &[
     ("SetMode", Argument::Text("fifo")),
     ("SetPreemption", Argument::Flag(false)),
     ("SetMode", Argument::Text("low-power")),
     ("SetMode", Argument::Text("interactive")),
     ("SetPreemption", Argument::Flag(true)),
 ];
+/// The same of the policy's seat.
+const SEAT_CHANGES: &[Change] = &[("SetEngine", Argument::Text("user")), ("SetEngine", Argument::Text("kernel"))];
 
 #[derive(Clone, Copy)]
 enum Argument {
@@ -37,21 +41,34 @@ enum Argument {
     Flag(bool),
 }
 
-/// Makes `nr_changes` changes with a pause after each; prints the median and the longest time from call to answer, in
+/// Makes `nr_changes` of the mode with a pause after each; prints the median and the longest time from call to answer, in
 /// µs.
 pub fn change_modes(nr_changes: usize, pause: Duration) -> Result<()> {
+    let took_us = change(MODE_CHANGES, nr_changes, pause)?;
+    println!("{} {}", took_us[nr_changes / 2], took_us[nr_changes - 1]);
+    Ok(())
+}
+
+/// The same of the seat; prints the time that 99 in 100 keep, and the longest.
+pub fn change_seats(nr_changes: usize, pause: Duration) -> Result<()> {
+    let took_us = change(SEAT_CHANGES, nr_changes, pause)?;
+    println!("{} {}", took_us[nr_changes * 99 / 100], took_us[nr_changes - 1]);
+    Ok(())
+}
+
+/// How long each took, in µs, the shortest first.
+fn change(changes: &[Change], nr_changes: usize, pause: Duration) -> Result<Vec<u128>> {
+    ensure!(nr_changes > 0, "no change to make");
     let mut bus = Connection::open(SYSTEM_BUS)?;
     let mut took = Vec::with_capacity(nr_changes);
-    for (member, argument) in CHANGES.iter().cycle().take(nr_changes) {
+    for (member, argument) in changes.iter().cycle().take(nr_changes) {
         let started = Instant::now();
         bus.call(SERVICE, SERVICE_PATH, member, *argument).with_context(|| format!("after {} changes", took.len()))?;
-        took.push(started.elapsed());
+        took.push(started.elapsed().as_micros());
         thread::sleep(pause);
     }
     took.sort_unstable();
-    let us = |time: Option<&Duration>| time.map_or(0, Duration::as_micros);
-    println!("{} {}", us(took.get(nr_changes / 2)), us(took.last()));
-    Ok(())
+    Ok(took)
 }
 
 struct Connection {

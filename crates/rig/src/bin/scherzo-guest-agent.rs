@@ -1,5 +1,5 @@
 //! Runs inside the guest: without arguments as a service that runs commands for the host (`scherzo_rig::agent`), with
-//! `change-modes N PAUSE_MS` as a client that changes modes (`scherzo_rig::storm`).
+//! `change-modes N PAUSE_MS` or `change-seats N PAUSE_MS` as a client that changes these (`scherzo_rig::storm`).
 
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ fn main() -> Result<()> {
         ["change-modes", number, pause_ms] => {
             scherzo_rig::storm::change_modes(number.parse()?, Duration::from_millis(pause_ms.parse()?))
         }
-        _ => bail!("usage: scherzo-guest-agent [change-modes N PAUSE_MS]"),
+        ["change-seats", number, pause_ms] => {
+            scherzo_rig::storm::change_seats(number.parse()?, Duration::from_millis(pause_ms.parse()?))
+        }
+        _ => bail!("usage: scherzo-guest-agent [change-modes|change-seats N PAUSE_MS]"),
     }
 }
