@@ -12,6 +12,7 @@ use zbus::OwnedVariant;
 use crate::config::Config;
 use crate::rivals::Rival;
 use crate::store::Store;
+use scherzo_model::PolicyId;
 use scherzo_supervisor::{Published, Stored};
 
 /// A finding as it crosses the bus.
@@ -75,8 +76,8 @@ pub fn diagnose(root: &Root, rivals: &[Rival], now: &Published) -> Vec<WireFindi
 fn group_support(now: &Published) -> GroupSupport {
     let tunables = now.settings.tunables;
     GroupSupport {
-        weights: now.choice.seat.is_kernel(),
-        because_of: tunables.needs_user_seat(),
+        // A policy for study knows nothing of groups.
+        ignores_weights_by: (tunables.policy != PolicyId::default()).then_some("policy"),
         partial: tunables.partial,
     }
 }

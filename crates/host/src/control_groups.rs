@@ -19,20 +19,12 @@ const TREE: &str = "sys/fs/cgroup";
 const NORMAL_WEIGHT: &str = "100";
 
 /// How the scheduler is set up, as far as groups are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSupport {
-    /// It divides by the weights of groups, which the engine in user space does not.
-    pub weights: bool,
-    /// The setting because of which it does not, if it is one.
-    pub because_of: Option<&'static str>,
+    /// The setting because of which it does not divide by the weights of groups, if there is one.
+    pub ignores_weights_by: Option<&'static str>,
     /// It schedules only tasks that have asked for it.
     pub partial: bool,
-}
-
-impl Default for GroupSupport {
-    fn default() -> Self {
-        Self { weights: true, because_of: None, partial: false }
-    }
 }
 
 /// What has been set for groups, in the words of systemd: `box.service (CPUQuota=50%)`.
@@ -167,10 +159,10 @@ fn with_ours(is_loaded: bool, groups: &Groups, support: GroupSupport) -> Finding
              Scherzo for those with SCHED_EXT. A group that has both may use its limit twice: {groups}.",
         );
         Finding::new("control-groups/partial", Severity::Note, text)
-    } else if support.weights || groups.weights.is_empty() {
-        kept(is_loaded)
+    } else if let Some(setting) = support.ignores_weights_by.filter(|_| !groups.weights.is_empty()) {
+        return ignored(&named(&groups.weights), setting);
     } else {
-        return ignored(&named(&groups.weights), support.because_of);
+        kept(is_loaded)
     };
     finding.with("groups", all)
 }
@@ -188,14 +180,7 @@ fn kept(is_loaded: bool) -> Finding {
     }
 }
 
-fn ignored(groups: &str, because_of: Option<&str>) -> Finding {
-    let Some(setting) = because_of else {
-        let text = gettext_noop(
-            "The engine in user space ignores CPU weights of control groups (limits are kept): {groups}. \
-             `scherzoctl engine kernel` changes that.",
-        );
-        return Finding::new("control-groups/weights-ignored", Severity::Warning, text).with("groups", groups);
-    };
+fn ignored(groups: &str, setting: &str) -> Finding {
     let text = gettext_noop(
         "The setting {setting} has tasks queued in user space, where CPU weights of control groups are ignored (limits are \
          kept): {groups}. `scherzoctl config unset {setting}` changes that.",
@@ -280,12 +265,11 @@ mod tests {
 
     #[test]
     fn what_ignores_them_is_named() {
-        let user = GroupSupport { weights: false, ..GroupSupport::default() };
-        let (ids, text) = said(&loaded("scherzo_1\n"), user);
-        assert!(ids == ["control-groups/weights-ignored"] && !text.contains("CPUQuota"), "{ids:?} {text}");
-        let study = GroupSupport { because_of: Some("full_user"), ..user };
-        let (ids, text) = said(&GROUPS, study);
-        assert!(ids == ["control-groups/weights-ignored-by-setting"] && text.contains("unset full_user"), "{text}");
+        let study = GroupSupport { ignores_weights_by: Some("policy"), ..GroupSupport::default() };
+        let (ids, text) = said(&loaded("scherzo_1\n"), study);
+        assert!(ids == ["control-groups/weights-ignored-by-setting"] && !text.contains("CPUQuota"), "{ids:?} {text}");
+        let (_, text) = said(&GROUPS, study);
+        assert!(text.contains("unset policy"), "{text}");
         let partial = GroupSupport { partial: true, ..GroupSupport::default() };
         assert_eq!(said(&GROUPS, partial).0, ["control-groups/partial"]);
         let (ids, text) = said(&loaded("other\n"), GroupSupport::default());

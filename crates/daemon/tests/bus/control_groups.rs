@@ -1,6 +1,6 @@
 //! What `Diagnose` says about weights and limits of control groups, and that each of its texts has an id of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use scherzo_api::catalogue::TEXT_ID;
 use scherzo_api::details;
@@ -48,8 +48,10 @@ async fn weights_and_limits_are_told_before_during_and_where_they_do_not_count()
     client.scheduler.set_enabled(true).await.unwrap();
     assert!(found(&client).await["control-groups/kept"].contains("box.service (CPUWeight=20)"));
     client.scheduler.set_engine("user").await.unwrap();
+    assert!(found(&client).await["control-groups/kept"].contains("box.service (CPUWeight=20)"));
+    client.scheduler.configure(HashMap::from([("policy", "classes".into())])).await.unwrap();
     let groups = found(&client).await;
-    let text = &groups["control-groups/weights-ignored"];
+    let text = &groups["control-groups/weights-ignored-by-setting"];
     assert!(text.contains("CPUWeight=20") && !text.contains("CPUQuota"), "limits are kept: {groups:?}");
 
     client.scheduler.set_enabled(false).await.unwrap();
