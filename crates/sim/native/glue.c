@@ -96,12 +96,13 @@ void *sim_bpf_cpu_stats(void)
 }
 
 /* Whether BPF knows that user space has the task. */
-bool sim_bpf_is_user_owned(struct task_struct *p)
+/* Since when user space has the task, 0 if it has not. */
+u64 sim_bpf_in_flight_since(struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
 	struct flight *flight = tctx ? slot_flight(tctx->slot) : NULL;
 
-	return flight && flight->pid == (u32)p->pid && flight->word & USER_OWNED;
+	return flight && flight->pid == (u32)p->pid && flight->word & USER_OWNED ? flight->submitted_ns : 0;
 }
 
 /* The arithmetic of limits, for its tests. */

@@ -184,11 +184,14 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         return;
     }
     let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);
-    if !task.in_bpf || !machine.is_user_owned(id) {
+    let in_flight_since = if task.in_bpf { machine.in_flight_since(id) } else { None };
+    let Some(since) = in_flight_since else {
         let what = format!("{} has waited for {waited_ns} ns where nobody looks", machine.name(id));
         report(machine, Rule::LostTask, what);
-    } else if waited_ns > IN_FLIGHT_BOUND_NS {
-        let what = format!("{} has waited for {waited_ns} ns, at last for user space", machine.name(id));
+        return;
+    };
+    if machine.now > since + IN_FLIGHT_BOUND_NS {
+        let what = format!("{} has been in flight for {} ns", machine.name(id), machine.now - since);
         report(machine, Rule::OverdueInFlight, what);
     }
 }

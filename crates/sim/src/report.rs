@@ -1,6 +1,7 @@
 //! What a run has shown.
 
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 use scherzo_wire::layout::Counter;
 
@@ -61,6 +62,8 @@ pub struct SimulationReport {
     pub nr_idle_entries: u64,
     /// Most re-enqueues of a task that did not run.
     pub most_reenqueued: u32,
+    /// In the end BPF schedules alone, since the engine does not answer.
+    pub is_degraded: bool,
     /// What ran where.
     pub trace: Option<String>,
 }
@@ -99,6 +102,7 @@ impl SimulationReport {
             nr_moves: stats.nr_moves,
             nr_idle_entries: stats.nr_idle_entries,
             most_reenqueued: stats.most_reenqueued,
+            is_degraded: machine.control().degraded_seq.load(Relaxed) & 1 == 1,
             trace: machine.trace.take(),
         }
     }

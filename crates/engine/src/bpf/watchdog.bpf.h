@@ -18,6 +18,8 @@
 #define WATCHDOG_PERIOD_NS (50 * NSEC_PER_MSEC)
 /* How long a task may be in flight before BPF schedules alone. */
 #define FLIGHT_LIMIT_NS (100 * NSEC_PER_MSEC)
+/* How long records may be left unread: then user space is woken, and after the same again BPF schedules alone. */
+#define UNREAD_LIMIT_NS (100 * NSEC_PER_MSEC)
 /* How long a runnable task may wait before the scheduler gives up. */
 #define STALL_LIMIT_NS (5000 * NSEC_PER_MSEC)
 /* Tasks looked at per DSQ: the head of an ordered DSQ need not be the one that waits longest. */
@@ -221,6 +223,33 @@ static __always_inline void remind_engine(const struct scherzo_control *page)
 		wake_engine();
 }
 
+/* How far user space had read when it was looked at last, when that was, and since when it reads no further. */
+static u64 read_to;
+static u64 looked_ns;
+static u64 unread_since_ns;
+
+/*
+ * User space leaves records unread although it was woken for them. It does not answer then, even if no task in flight gets
+ * old because CPUs take all of them back. Records of tasks that exit are worth no wake-up by themselves, so it is woken here first.
+ * A timer that was not run meanwhile, as during suspend, says nothing about user space.
+ */
+VERIFIED_ONCE int leaves_records_unread(const struct scherzo_control *page, u64 now)
+{
+	u64 position = bpf_ringbuf_query(&queued_tasks, BPF_RB_CONS_POS);
+	s64 unread_ns;
+
+	if (position != read_to || !bpf_ringbuf_query(&queued_tasks, BPF_RB_AVAIL_DATA) ||
+	    time_delta(now, looked_ns) > (s64)(2 * WATCHDOG_PERIOD_NS)) {
+		read_to = position;
+		unread_since_ns = now;
+	}
+	looked_ns = now;
+	unread_ns = time_delta(now, unread_since_ns);
+	if (unread_ns >= (s64)UNREAD_LIMIT_NS && page && READ_ONCE(page->parked))
+		wake_engine();
+	return unread_ns >= (s64)(2 * UNREAD_LIMIT_NS);
+}
+
 static int watchdog(void *map, int *key, struct bpf_timer *timer)
 {
 	struct scherzo_control *page = control_page();
@@ -237,13 +266,12 @@ static int watchdog(void *map, int *key, struct bpf_timer *timer)
 	WRITE_ONCE(page->nr_in_flight, __sync_fetch_and_add(&nr_in_flight, 0));
 	WRITE_ONCE(page->nr_waiting, nr_found + READ_ONCE(nr_in_flight));
 	WRITE_ONCE(page->nr_running, page->nr_online_cpus - READ_ONCE(nr_idle));
-	if (READ_ONCE(nr_in_flight) > 0) {
-		if (oldest_flight_ns(now) > FLIGHT_LIMIT_NS)
-			degrade(page, now);
-		/* Entries that a dispatch did not get to sweep need another one. */
-		if (is_degraded())
-			kick_all(0);
-	}
+	if ((READ_ONCE(nr_in_flight) > 0 && oldest_flight_ns(now) > FLIGHT_LIMIT_NS) ||
+	    (!control_word(page).kernel_seat && leaves_records_unread(page, now)))
+		degrade(page, now);
+	/* Entries that a dispatch did not get to sweep need another one. */
+	if (READ_ONCE(nr_in_flight) > 0 && is_degraded())
+		kick_all(0);
 	if (READ_ONCE(stranded_cpu))
 		kick_all(0);
 	else

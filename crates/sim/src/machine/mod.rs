@@ -334,12 +334,13 @@ impl Machine {
         cpu.current.map_or(cpu.idle_task.raw(), |id| self.tasks[id].raw())
     }
 
-    /// Whether BPF knows that user space has the task.
+    /// Since when user space has the task, as BPF knows it.
     #[allow(unsafe_code)]
-    pub(crate) fn is_user_owned(&mut self, id: TaskId) -> bool {
+    pub(crate) fn in_flight_since(&mut self, id: TaskId) -> Option<u64> {
         let raw = self.tasks[id].raw();
         // SAFETY: the task is alive, and the function only reads the scheduler's memory.
-        self.bpf(0, |_| unsafe { abi::sim_bpf_is_user_owned(raw) })
+        let since = self.bpf(0, |_| unsafe { abi::sim_bpf_in_flight_since(raw) });
+        (since != 0).then_some(since)
     }
 
     /// The control page.

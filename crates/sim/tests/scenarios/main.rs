@@ -99,7 +99,7 @@ fn a_desktop_is_served_at_once() {
     }
 }
 
-/// The scheduler goes on alone, in arrival order.
+/// The scheduler goes on alone.
 #[test]
 fn work_goes_on_without_the_engine() {
     let report =
@@ -107,7 +107,18 @@ fn work_goes_on_without_the_engine() {
     all_rules_hold(&report);
     assert!(is_fair(&report, "hogs", 30) && report.groups[0].longest_gap_ns < 300_000_000, "{report}");
     let swept = report.counters.iter().any(|(name, number)| *name == "nr_swept" && *number > 0);
-    assert!(swept && report.engine_share < 5, "{report}");
+    assert!(swept && report.is_degraded && report.engine_share < 5, "{report}");
+}
+
+/// That user space does not answer is noticed also where CPUs take every task back before it gets old; and only where it is asked.
+#[test]
+fn an_engine_that_hangs_is_noticed() {
+    for kernel_seat in [false, true] {
+        let options = SimulationOptions { kernel_seat, ..SimulationOptions::default() };
+        let report = run(&scenario("engine-hangs-reclaimed"), &options);
+        all_rules_hold(&report);
+        assert_eq!(report.is_degraded, !kernel_seat, "kernel seat: {kernel_seat}\n{report}");
+    }
 }
 
 #[test]
