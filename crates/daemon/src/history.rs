@@ -49,6 +49,7 @@ impl StoredEntry {
 pub struct History {
     file: PathBuf,
     entries: VecDeque<StoredEntry>,
+    nr_of_kind: BTreeMap<Option<HistoryEvent>, usize>,
     nr_lines: usize,
     /// The last line has no end: what comes next begins a new one.
     torn: bool,
@@ -76,7 +77,9 @@ impl History {
         });
         let (entries, nr_lines) = (VecDeque::new(), text.lines().count());
         let unwritten = String::new();
-        let mut history = Self { entries, nr_lines, torn: false, last_number: 0, unwritten, stale: false, file };
+        let nr_of_kind = BTreeMap::new();
+        let mut history =
+            Self { entries, nr_of_kind, nr_lines, torn: false, last_number: 0, unwritten, stale: false, file };
         history.torn = !text.is_empty() && !text.ends_with('\n');
         for mut entry in text.lines().filter_map(parse) {
             // Lines of earlier versions have no number.
@@ -143,6 +146,7 @@ impl History {
 
     fn keep(&mut self, entry: StoredEntry) {
         self.last_number = entry.number;
+        *self.nr_of_kind.entry(entry.kind()).or_default() += 1;
         self.entries.push_back(entry);
         if self.entries.len() > MAX_ENTRIES {
             self.make_room();
@@ -150,13 +154,13 @@ impl History {
     }
 
     fn make_room(&mut self) {
-        let mut nr_entries = BTreeMap::<_, usize>::new();
-        for entry in &self.entries {
-            *nr_entries.entry(entry.kind()).or_default() += 1;
+        let Some((kind, nr_entries)) = self.nr_of_kind.iter_mut().max_by_key(|(_, nr_entries)| **nr_entries) else {
+            return;
+        };
+        if let Some(oldest) = self.entries.iter().position(|entry| entry.kind() == *kind) {
+            self.entries.remove(oldest);
+            *nr_entries -= 1;
         }
-        let largest = nr_entries.into_iter().max_by_key(|(_, nr_entries)| *nr_entries).map(|(kind, _)| kind);
-        let oldest = self.entries.iter().position(|entry| Some(entry.kind()) == largest);
-        self.entries.remove(oldest.unwrap_or_default());
     }
 }
 
@@ -284,6 +288,20 @@ mod tests {
         for entries in [kept, again] {
             assert_eq!((entries[0].1.as_str(), entries[1].1.as_str()), ("ejected", "mode"), "in the order of time");
         }
+    }
+
+    #[test]
+    fn what_is_counted_of_each_kind_is_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut history = History::open(&Root::new(directory.path()));
+        for number in 0..2500 {
+            let event = if number % 3 == 0 { "engine" } else { "mode" }.to_owned();
+            history.keep(StoredEntry { number, time_s: 1, event, details: Details::new() });
+        }
+        for (kind, nr_entries) in &history.nr_of_kind {
+            assert_eq!(history.entries.iter().filter(|entry| entry.kind() == *kind).count(), *nr_entries, "{kind:?}");
+        }
+        assert_eq!(history.nr_of_kind.values().sum::<usize>(), MAX_ENTRIES);
     }
 
     #[test]
