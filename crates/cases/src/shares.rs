@@ -10,7 +10,8 @@ use serde::Deserialize;
 use scherzo_rig::guest::Guest;
 use scherzo_rig::progress::say;
 use scherzo_rig::service::{
-    call, change_seats_command, end_load, ensure_loaded, ensure_undisturbed, start_load, wait_for_calm, with_user_seat,
+    call, change_seats_command, end_load, ensure_loaded, ensure_undisturbed, keep_state_in_memory, start_load,
+    wait_for_calm, with_user_seat,
 };
 use scherzo_rig::shell::Shell;
 
@@ -28,9 +29,11 @@ const MAX_IDLE: f64 = 0.02;
 /// Longest time that a hog gets nothing beside tasks that nap for 20 µs, and longest wake-up of these.
 const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 100.0;
-/// How long a call may take that changes the seat: 99 in 100, and the longest.
-const MAX_SEAT_CHANGE_P99_US: f64 = 5_000.0;
-const MAX_SEAT_CHANGE_US: f64 = 20_000.0;
+/// How much longer a call that changes the seat may take than where all that takes part in it is SCHED_FIFO: 99 in 100, and the
+/// longest. The four CPUs share one thread of the host in virtual time, so that alone is more than this.
+const MAX_SEAT_CHANGE_P99_MS: f64 = 5.0;
+const MAX_SEAT_CHANGE_MS: f64 = 20.0;
+const SEAT_CHANGE_PAUSE: Duration = Duration::from_millis(40);
 const SECONDS: u32 = 4;
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -107,19 +110,41 @@ pub(super) fn short_naps_in_user_seat(guest: &mut Guest) -> Result<()> {
     with_user_seat(guest, short_naps)
 }
 
-/// The seat of the policy changes at once under two hogs per CPU, and the groups have their shares afterwards.
+/// The seat of the policy changes under two hogs per CPU about as soon as where all that takes part in it is SCHED_FIFO, and the
+/// groups have their shares afterwards.
 pub(super) fn thousand_seat_changes(guest: &mut Guest) -> Result<()> {
+    keep_state_in_memory(guest)?;
     let loaded = ensure_loaded(guest)?;
+    wait_for_calm(guest)?;
     let load = start_load(guest)?;
-    let times = guest.check(&change_seats_command(1_000, Duration::ZERO), 2 * LIMIT)?;
-    say(&format!("1000 changes of the seat under load: 99 in 100 within, and the longest, in µs: {times}"));
+    set_policy_of_participants(guest, "-f -p 1")?;
+    let (floor_p99_ms, floor_ms) = seat_changes_ms(guest, "chrt -f 1 ", 200)?;
+    set_policy_of_participants(guest, "-o -p 0")?;
+    let (p99_ms, longest_ms) = seat_changes_ms(guest, "", 1_000)?;
     end_load(guest, &load)?;
+    say(&format!(
+        "1000 changes of the seat under load: 99 in 100 within {p99_ms:.1} ms, the longest {longest_ms:.1} ms; with \
+         SCHED_FIFO {floor_p99_ms:.1} and {floor_ms:.1} ms"
+    ));
     ensure_undisturbed(guest, &loaded)?;
+    ensure!(p99_ms <= floor_p99_ms + MAX_SEAT_CHANGE_P99_MS, "99 in 100 changes of the seat took up to {p99_ms:.1} ms");
+    ensure!(longest_ms <= floor_ms + MAX_SEAT_CHANGE_MS, "a change of the seat took {longest_ms:.1} ms");
+    nice_levels(guest)
+}
+
+/// The service, the bus and the engine.
+fn set_policy_of_participants(guest: &mut Guest, options: &str) -> Result<()> {
+    let processes = "pgrep -x scherzod; pgrep -x dbus-daemon; pgrep -x scherzo-engine";
+    guest.check(&format!("for pid in $({processes}); do chrt -a {options} $pid; done"), LIMIT).map(drop)
+}
+
+/// What 99 in 100 changes take, and the longest. Between two the service sleeps for long enough not to count as a hog.
+fn seat_changes_ms(guest: &mut Guest, started_by: &str, nr_changes: u32) -> Result<(f64, f64)> {
+    let command = format!("{started_by}{}", change_seats_command(nr_changes, SEAT_CHANGE_PAUSE));
+    let times = guest.check(&command, 5 * LIMIT)?;
     let times_us: Vec<f64> = times.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     let [p99_us, longest_us] = times_us[..] else { bail!("not two times: {times}") };
-    ensure!(p99_us <= MAX_SEAT_CHANGE_P99_US, "99 in 100 changes of the seat took up to {p99_us} µs");
-    ensure!(longest_us <= MAX_SEAT_CHANGE_US, "a change of the seat took {longest_us} µs");
-    nice_levels(guest)
+    Ok((p99_us / 1e3, longest_us / 1e3))
 }
 
 /// No task waits for long beside those that wake up thousands of times a second.
