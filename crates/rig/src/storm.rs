@@ -21,10 +21,11 @@ const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
 
-type Change = (&'static str, Argument);
+/// A member and what it is called with.
+type StormCall = (&'static str, Argument);
 
 /// Changes of the mode, which are repeated in this order: each of them changes something.
-const MODE_CHANGES: &[Change] = &[
+const MODE_CHANGES: &[StormCall] = &[
     ("SetMode", Argument::Text("fifo")),
     ("SetPreemption", Argument::Flag(false)),
     ("SetMode", Argument::Text("low-power")),
@@ -32,7 +33,7 @@ const MODE_CHANGES: &[Change] = &[
     ("SetPreemption", Argument::Flag(true)),
 ];
 /// The same of the policy's seat.
-const SEAT_CHANGES: &[Change] = &[("SetEngine", Argument::Text("user")), ("SetEngine", Argument::Text("kernel"))];
+const SEAT_CHANGES: &[StormCall] = &[("SetEngine", Argument::Text("user")), ("SetEngine", Argument::Text("kernel"))];
 
 #[derive(Clone, Copy)]
 enum Argument {
@@ -57,7 +58,7 @@ pub fn change_seats(nr_changes: usize, pause: Duration) -> Result<()> {
 }
 
 /// How long each took, in µs, the shortest first.
-fn change(changes: &[Change], nr_changes: usize, pause: Duration) -> Result<Vec<u128>> {
+fn change(changes: &[StormCall], nr_changes: usize, pause: Duration) -> Result<Vec<u128>> {
     ensure!(nr_changes > 0, "no change to make");
     let mut bus = Connection::open(SYSTEM_BUS)?;
     let mut took = Vec::with_capacity(nr_changes);

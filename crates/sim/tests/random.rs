@@ -87,7 +87,7 @@ fn outcome(seed: u64) -> (String, SimulationReport) {
     let text = random_scenario(&mut rng);
     let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
     let mode = rng.choice(Mode::ALL).unwrap_or_default();
-    let kernel_seat = seed % 2 == 0;
+    let kernel_seat = seed.is_multiple_of(2);
     let report = run(&scenario, &SimulationOptions { seed, mode, kernel_seat, ..SimulationOptions::default() });
     (format!("seed {seed}, mode {}, kernel seat: {kernel_seat}\n{text}", mode.name()), report)
 }
