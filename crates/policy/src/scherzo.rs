@@ -88,7 +88,10 @@ impl Policy for Scherzo {
     fn set_nr_cpus(&mut self, _: u32) {}
 
     fn order(&self) -> Order {
-        if self.settings.load.mode == Mode::Fifo { Order::Fifo } else { Order::Deadline }
+        match self.settings.load.mode {
+            Mode::Fifo => Order::Fifo,
+            Mode::Interactive | Mode::LowPower => Order::Deadline,
+        }
     }
 
     fn classification(&self, _: SlotId) -> Classification {

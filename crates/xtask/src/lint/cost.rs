@@ -184,10 +184,10 @@ fn counter() -> Vec<Edit> {
 fn setting() -> Vec<Edit> {
     let row = "                    trial_ms: u32 = 7, Number(1, 100), AtOnce, \"How long it is tried, in milliseconds: 1 to \
                100.\";\n";
-    let read = "self.settings.load.mode == Mode::Fifo";
+    let read = "queued.now_ns, self.settings.base_slice_ns";
     vec![
         Edit::insert_before("crates/model/src/settings.rs", "                    auto_fifo: bool", row),
-        Edit::insert_after("crates/policy/src/scherzo.rs", read, " && self.settings.load.trial_ms > 0"),
+        Edit::insert_after("crates/policy/src/scherzo.rs", read, " + u64::from(self.settings.load.trial_ms)"),
     ]
 }
 
