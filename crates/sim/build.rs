@@ -17,9 +17,10 @@ fn main() {
     let copy = Path::new(&std::env::var("OUT_DIR").expect("cargo sets it")).join("bpf");
     let unfit = copy_with_faults(Path::new(scheduler), &copy);
     println!("cargo:rustc-env=SIM_UNFIT_FAULTS={unfit}");
-    let clang = std::env::var("BPF_CLANG").unwrap_or_else(|_| "clang".to_owned());
-    cc::Build::new()
-        .compiler(clang)
+    println!("cargo:rustc-check-cfg=cfg(instrumented)");
+    let mut compiler = cc::Build::new();
+    compiler
+        .compiler(std::env::var("BPF_CLANG").unwrap_or_else(|_| "clang".to_owned()))
         .std("gnu11")
         .include("native/include")
         .include(&copy)
@@ -27,9 +28,21 @@ fn main() {
         .include(arithmetic)
         // The kernel's C: comparisons of mixed sign and unused arguments are its style.
         .flags(["-Wno-unused-parameter", "-Wno-sign-compare", "-Wno-unused-function", "-fno-strict-aliasing"])
-        .opt_level(2)
-        .files(["native/glue.c", "native/maps.c"])
-        .compile("scherzo_bpf");
+        .opt_level(2);
+    let mut scheduler = compiler.clone();
+    scheduler
+        .flag("-fsanitize=integer-divide-by-zero,shift-exponent,null,array-bounds")
+        .flag("-fno-sanitize-recover=all");
+    compiler.files(["native/coroutine.c", "native/instrument.c", "native/maps.c", "native/traps.c"]);
+    // The tests' build is instrumented, what is measured is not.
+    if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        println!("cargo:rustc-cfg=instrumented");
+        scheduler.flag("-fsanitize=thread").flag("-fsanitize-coverage=inline-bool-flag,pc-table");
+        compiler.file("native/coverage.c");
+    }
+    // What the scheduler calls stands behind it in the library.
+    scheduler.file("native/glue.c").compile("scherzo_bpf");
+    compiler.compile("scherzo_shims");
 }
 
 /// Copies the source, with each fault behind its condition. The faults whose lines are not there any more: a test names them.

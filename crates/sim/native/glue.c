@@ -11,6 +11,8 @@ enum sim_fault {
 	SIM_FORBIDDEN_CPU,
 	SIM_FORGOTTEN_KICK,
 	SIM_STARVED_CLASS,
+	SIM_DIVISION_BY_ZERO,
+	SIM_MISSING_BARRIER,
 };
 
 static unsigned int sim_broken;

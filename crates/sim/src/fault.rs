@@ -14,6 +14,10 @@ pub enum BrokenCopy {
     ForgottenKick = 4,
     /// What the prompt owe to the others is not paid back.
     StarvedClass = 5,
+    /// CPUs are divided among no LLCs.
+    DivisionByZero = 6,
+    /// A CPU notes that it idles by a store that may take effect after its next look at the queues.
+    MissingBarrier = 7,
 }
 
 /// Names of those whose lines are not in the source any more.

@@ -134,14 +134,19 @@ pub fn check(machine: &mut Machine) {
         machine.invariants.next_task = (id + 1) % machine.tasks.len();
         check_task(machine, id);
     }
-    while let Some((due, watched)) = machine.invariants.watched.front().copied()
-        && due <= machine.now
-    {
-        machine.invariants.watched.pop_front();
-        check_watched(machine, watched);
-    }
     if let Some(text) = machine.error().map(str::to_owned) {
         report(machine, Rule::Ended, text);
+    }
+}
+
+/// Looks at what has lasted for too long by then, each at its time; before anything else happens.
+pub fn check_until(machine: &mut Machine, at: u64) {
+    while let Some((due, watched)) = machine.invariants.watched.front().copied()
+        && due <= at
+    {
+        machine.now = machine.now.max(due);
+        machine.invariants.watched.pop_front();
+        check_watched(machine, watched);
     }
 }
 

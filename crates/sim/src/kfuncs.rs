@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::abi::{CpuMask, DrainCallback, TaskStruct, sim_bpf_call_drain};
+use crate::interleave;
 use crate::machine::{Machine, MachineEvent, with_machine};
 use crate::task::TaskId;
 
@@ -69,31 +70,37 @@ extern "C" fn scx_bpf_create_dsq(dsq_id: u64, _node: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_dsq_nr_queued(dsq_id: u64) -> i32 {
+    interleave::point();
     with_machine(|machine| machine.nr_queued(dsq_id))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_dsq_peek(dsq_id: u64) -> *mut TaskStruct {
+    interleave::point();
     with_machine(|machine| raw_of(machine, machine.peek(dsq_id)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_dsq_insert(p: *mut TaskStruct, dsq_id: u64, slice: u64, flags: u64) {
+    interleave::point();
     with_machine(|machine| machine.insert_from_bpf(id_of(p), dsq_id, slice, None, flags));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_dsq_insert_vtime(p: *mut TaskStruct, dsq_id: u64, slice: u64, vtime: u64, flags: u64) {
+    interleave::point();
     with_machine(|machine| machine.insert_from_bpf(id_of(p), dsq_id, slice, Some(vtime), flags));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_dsq_move_to_local(dsq_id: u64, _flags: u64) -> bool {
+    interleave::barrier();
     with_machine(|machine| machine.move_to_local(dsq_id))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_dsq_move(p: *mut TaskStruct, dsq_id: u64, flags: u64, by_vtime: bool) -> bool {
+    interleave::barrier();
     with_machine(|machine| machine.move_between(id_of(p), dsq_id, flags, by_vtime))
 }
 
@@ -119,11 +126,13 @@ fn bpf_pid(p: *const TaskStruct) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
+    interleave::barrier();
     with_machine(|machine| machine.kick_from_bpf(cpu, flags));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_reenqueue_local() -> u32 {
+    interleave::barrier();
     with_machine(|machine| machine.reenqueue_local(machine.this_cpu()))
 }
 
@@ -137,6 +146,7 @@ extern "C" fn scx_bpf_cpuperf_set(_cpu: i32, _performance: u32) {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_select_cpu_dfl(p: *mut TaskStruct, prev: i32, wake_flags: u64, idle: *mut bool) -> i32 {
+    interleave::point();
     let found = with_machine(|machine| machine.select_cpu_default(id_of(p), prev as usize, wake_flags));
     // SAFETY: the caller passes a variable of its own.
     unsafe { *idle = found.is_some() };
@@ -145,6 +155,7 @@ unsafe extern "C" fn scx_bpf_select_cpu_dfl(p: *mut TaskStruct, prev: i32, wake_
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_test_and_clear_cpu_idle(cpu: i32) -> bool {
+    interleave::barrier();
     with_machine(|machine| {
         usize::try_from(cpu).is_ok_and(|cpu| cpu < machine.cpus.len() && machine.idle.take(&machine.topology, cpu))
     })
@@ -152,11 +163,13 @@ extern "C" fn scx_bpf_test_and_clear_cpu_idle(cpu: i32) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, flags: u64) -> i32 {
+    interleave::point();
     with_machine(|machine| to_cpu(machine.idle.pick(&machine.topology, mask_of(allowed), flags)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_pick_idle_cpu_node(allowed: *const CpuMask, node: i32, flags: u64) -> i32 {
+    interleave::point();
     with_machine(|machine| {
         let allowed = mask_of(allowed);
         let near = allowed.and(machine.topology.node_mask(node as usize));
@@ -182,11 +195,13 @@ extern "C" fn scx_bpf_cpu_node(cpu: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_iter_dsq_new(dsq_id: u64) -> u64 {
+    interleave::point();
     with_machine(|machine| machine.begin_walk(dsq_id))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_iter_dsq_next(walk: u64) -> *mut TaskStruct {
+    interleave::barrier();
     with_machine(|machine| {
         let next = machine.walk(walk);
         raw_of(machine, next)
@@ -207,22 +222,26 @@ unsafe extern "C" fn sim_report_error(text: *const c_char) {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_timer_start(timer: *mut c_void, after_ns: u64) -> i64 {
+    interleave::barrier();
     with_machine(|machine| machine.start_timer(timer as usize, after_ns));
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_ringbuf_reserve(capacity: u64, size: u64) -> *mut c_void {
+    interleave::barrier();
     with_machine(|machine| machine.rings.borrow_mut().reserve(capacity, size) as *mut c_void)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_ringbuf_submit(record: *mut c_void, flags: u64) {
+    interleave::barrier();
     finish_record(record, flags, true);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_ringbuf_discard(record: *mut c_void, flags: u64) {
+    interleave::barrier();
     finish_record(record, flags, false);
 }
 
@@ -240,6 +259,7 @@ fn finish_record(record: *mut c_void, flags: u64, submitted: bool) {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_ringbuf_query(capacity: u64, what: u64) -> u64 {
+    interleave::point();
     with_machine(|machine| {
         let rings = machine.rings.borrow();
         let (consumed, produced) = rings.positions();
@@ -250,6 +270,7 @@ extern "C" fn sim_ringbuf_query(capacity: u64, what: u64) -> u64 {
 /// The callback ends it with anything but 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sim_user_ringbuf_drain(callback: DrainCallback, context: *mut c_void) -> i64 {
+    interleave::barrier();
     let mut nr_drained = 0;
     while let Some(mut record) = with_machine(|machine| machine.rings.borrow_mut().take_down()) {
         nr_drained += 1;

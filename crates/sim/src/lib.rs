@@ -12,10 +12,13 @@ mod abi;
 mod bandwidth;
 mod baseline;
 mod cgroups;
+#[cfg(instrumented)]
+mod coverage;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
 mod events;
 mod fault;
+mod interleave;
 mod invariants;
 mod kernel;
 mod kfuncs;
@@ -29,11 +32,15 @@ mod solver;
 mod stats;
 mod task;
 mod trace;
+mod traps;
 mod user;
 mod work;
 
 pub use baseline::BaselineScheduler;
+#[cfg(instrumented)]
+pub use coverage::Coverage;
 pub use fault::{BrokenCopy, UNFIT_FAULTS};
+pub use interleave::{CpuSwitch, Exploration, FailedRun, Plan, explore_all, explore_randomly};
 pub use invariants::{Rule, Violation};
 pub use machine::InjectedFault;
 pub use report::{GroupReport, SimulationReport};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{BaselineScheduler, Mode, Scenario, SimulationOptions, run};
+use scherzo_sim::{BaselineScheduler, CpuSwitch, Mode, Plan, Scenario, SimulationOptions, run};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -27,6 +27,10 @@ struct Arguments {
     /// Another scheduler to compare with, instead of this project's: fifo, vruntime
     #[arg(long, value_parser = parse_baseline)]
     baseline: Option<BaselineScheduler>,
+    /// CPUs that run at the same time interrupt each other at these points, as a failed test printed them: POINT:CPU, with ~ if the
+    /// one that stops keeps its stores to itself
+    #[arg(long, value_delimiter = ',', value_parser = parse_switch)]
+    switches: Option<Vec<CpuSwitch>>,
     /// Write what ran where, for Perfetto
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -34,6 +38,10 @@ struct Arguments {
 
 fn parse_mode(name: &str) -> Result<Mode, String> {
     Mode::from_name(name).ok_or_else(|| format!("known are {}", Mode::ALL.map(Mode::name).join(", ")))
+}
+
+fn parse_switch(text: &str) -> Result<CpuSwitch, String> {
+    CpuSwitch::parse(text).ok_or_else(|| "POINT:CPU or POINT:CPU~ is expected".to_owned())
 }
 
 fn parse_baseline(name: &str) -> Result<BaselineScheduler, String> {
@@ -64,6 +72,7 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
         baseline: arguments.baseline,
+        plan: arguments.switches.clone().map(Plan::Listed),
         ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);

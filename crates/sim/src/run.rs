@@ -1,9 +1,11 @@
 //! A run: a scenario, a seed, and all that happens until its time is over.
 
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
 use fastrand::Rng;
 use scherzo_wire::control::Mode;
+use scherzo_wire::layout::NR_SLOTS;
 use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
@@ -11,13 +13,15 @@ use crate::baseline::BaselineScheduler;
 use crate::cgroups::Cgroups;
 use crate::events::Happenings;
 use crate::fault::BrokenCopy;
+use crate::interleave::{Explorer, NO_EPISODES, Plan, RunLog};
 use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
 use crate::report::SimulationReport;
 use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
-use crate::user::EngineTask;
+use crate::traps;
+use crate::user::{EngineTask, FEW_SLOTS};
 use crate::work::{Next, Work};
 
 /// The scheduler's memory is one, so there is one run at a time.
@@ -46,6 +50,8 @@ pub struct SimulationOptions {
     pub broken: Option<BrokenCopy>,
     /// Another scheduler instead.
     pub baseline: Option<BaselineScheduler>,
+    /// CPUs run at the same time, and interrupt each other so; else each callback takes no time.
+    pub plan: Option<Plan>,
 }
 
 impl Default for SimulationOptions {
@@ -58,6 +64,7 @@ impl Default for SimulationOptions {
             fault: None,
             broken: None,
             baseline: None,
+            plan: None,
         }
     }
 }
@@ -71,13 +78,28 @@ pub(crate) struct Simulation<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) cgroups: Cgroups,
     pub(crate) happenings: Happenings<'a>,
+    explorer: Option<Box<Explorer>>,
 }
 
 /// Runs a scenario to its end, or until the kernel ends the scheduler.
+#[must_use]
 pub fn run(scenario: &Scenario, options: &SimulationOptions) -> SimulationReport {
+    run_noting(scenario, options, NO_EPISODES).0
+}
+
+/// The same; notes what else could have happened in these episodes, if CPUs interrupt each other.
+pub(crate) fn run_noting(
+    scenario: &Scenario,
+    options: &SimulationOptions,
+    episodes: RangeInclusive<u64>,
+) -> (SimulationReport, RunLog) {
     let lock = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    traps::note_run(format!("{}, seed {}, mode {}", scenario.file, options.seed, options.mode.name()));
     let mut run = Simulation::new(scenario, options);
     run.begin(options);
+    if let Some(plan) = &options.plan {
+        run.explore(plan, episodes);
+    }
     let measured_from = run.machine.now + scenario.warmup_ms * MS;
     run.go_until(measured_from);
     run.restart_measuring();
@@ -85,9 +107,10 @@ pub fn run(scenario: &Scenario, options: &SimulationOptions) -> SimulationReport
     run.finish_measuring();
     let duration_ns = run.machine.now - measured_from.min(run.machine.now);
     let report = SimulationReport::of(&mut run.machine, scenario, &run.works, duration_ns);
+    let log = run.explorer.as_mut().map(|explorer| explorer.take_log()).unwrap_or_default();
     drop(run);
     drop(lock);
-    report
+    (report, log)
 }
 
 impl<'a> Simulation<'a> {
@@ -99,12 +122,13 @@ impl<'a> Simulation<'a> {
             Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid, broken);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
-        let mut engine = EngineTask::new(&mut machine, &settings);
+        let mut engine =
+            EngineTask::new(&mut machine, &settings, if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS });
         engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
         let cgroups = Cgroups::of(scenario);
-        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings }
+        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings, explorer: None }
     }
 
     fn begin(&mut self, options: &SimulationOptions) {
@@ -185,10 +209,24 @@ impl<'a> Simulation<'a> {
         self.machine.create(cpu, index, &identity)
     }
 
+    fn explore(&mut self, plan: &Plan, episodes: RangeInclusive<u64>) {
+        let mut explorer = Explorer::new(plan.clone(), self.machine.cpus.len());
+        explorer.notes_episodes = episodes;
+        explorer.install();
+        self.explorer = Some(explorer);
+    }
+
     fn go_until(&mut self, end: u64) {
+        if let Some(explorer) = &mut self.explorer {
+            let explorer = &raw mut **explorer;
+            self.explore_until(explorer, end);
+            return;
+        }
         while self.machine.error().is_none() && self.machine.next_at().is_some_and(|at| at <= end) {
+            let at = self.machine.next_at().unwrap_or(end);
+            invariants::check_until(&mut self.machine, at);
             if let Some(event) = self.machine.next_event() {
-                if self.machine.is_stale(event) {
+                if self.machine.was_overtaken(self.machine.now, event) {
                     continue;
                 }
                 if let Some(until) = self.machine.put_off_until(event) {
@@ -205,7 +243,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn handle(&mut self, event: MachineEvent) {
+    pub(crate) fn handle(&mut self, event: MachineEvent) {
         match event {
             MachineEvent::Schedule(cpu) => self.machine.schedule(cpu),
             MachineEvent::Tick(cpu) => self.machine.tick(cpu),
@@ -226,7 +264,7 @@ impl<'a> Simulation<'a> {
     /// The timer of a sleeping task runs on the CPU where the task slept.
     fn timer_wakes(&mut self, id: TaskId) {
         let due = match &self.works[id] {
-            Some(work) => work.wake_at == Some(self.machine.now),
+            Some(work) => work.wake_at == Some(self.machine.event_at),
             None => true,
         };
         if due {

@@ -100,6 +100,8 @@ pub struct Task {
     pub on_cpu: bool,
     /// The scheduler was told of it and has not dispatched it.
     pub in_bpf: bool,
+    /// `ops.enqueue` is being called for it (`SCX_OPSS_QUEUEING`).
+    pub is_enqueueing: bool,
     /// The scheduler is to be told when a local queue takes it (`SCX_TASK_IN_CUSTODY`, from 7.1).
     pub in_custody: bool,
     /// Counts how often that was so: an insertion that was meant for an earlier time is dropped.
@@ -225,6 +227,7 @@ impl Task {
             cpu: identity.mask.first().unwrap_or(0),
             on_cpu: false,
             in_bpf: false,
+            is_enqueueing: false,
             in_custody: false,
             queue_seq: 0,
             place: TaskPlace::None,

@@ -8,15 +8,17 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use scherzo_policy::Scherzo;
-use scherzo_wire::layout::NR_SLOTS;
 use scherzo_wire::message::LoadSettings;
 
 use crate::engine_core::Core;
+use crate::interleave;
 use crate::kernel::Pages;
 use crate::machine::{Machine, Rings};
 use crate::rings::{DispatchedRing, read_queued};
 use crate::work::Next;
 
+/// Slots that suffice for a few tasks, and are made in no time.
+pub const FEW_SLOTS: u32 = 1024;
 /// As in the engine: most records of one turn.
 const MAX_BATCH: usize = 1024;
 /// As in the engine: while records are being finished, look again after so long.
@@ -49,9 +51,9 @@ pub struct EngineTask {
 
 impl EngineTask {
     /// One with these settings, which it publishes.
-    pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings) -> Self {
+    pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings, nr_slots: u32) -> Self {
         let pages = Rc::new(Pages::of(machine));
-        let policy = Scherzo::new(NR_SLOTS, (*settings).into());
+        let policy = Scherzo::new(nr_slots, (*settings).into());
         let mut core = Core::new(policy, Rc::clone(&pages));
         core.apply(settings);
         let rings = Rc::clone(&machine.rings);
@@ -77,6 +79,7 @@ impl EngineTask {
         match self.step {
             EngineStep::Return | EngineStep::TurnAgain => {
                 page.parked.store(0, Relaxed);
+                interleave::point();
                 self.step = EngineStep::Dispatch;
                 Next::Compute(costs.turn_ns + self.consume() * costs.record_ns)
             }
@@ -92,6 +95,7 @@ impl EngineTask {
     fn consume(&mut self) -> u64 {
         let mut nr_records = 0;
         while nr_records < MAX_BATCH as u64 {
+            interleave::barrier();
             let Some(bytes) = self.rings.borrow_mut().take_up() else { break };
             self.core.take(read_queued(&bytes));
             nr_records += 1;
@@ -116,6 +120,8 @@ impl EngineTask {
 
     fn park(&mut self, machine: &mut Machine, cpu: usize) -> Next {
         self.pages.control().parked.store(1, Relaxed);
+        // `full_barrier()` of the real one.
+        interleave::barrier();
         let nr_records = self.consume();
         if nr_records > 0 {
             if self.nr_dispatched > 0 {

@@ -1,93 +1,22 @@
 //! Random machines with random work: the rules hold on all of them.
 
-use std::fmt::Write;
+mod machines;
+
+use std::io::Write;
+use std::path::Path;
 
 use fastrand::Rng;
-use scherzo_sim::{Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
-
-/// What may happen to a machine, and what that needs beside a kind.
-const EVENTS: [&str; 9] = [
-    "kind = \"affinity\"\ngroup = \"g0\"",
-    "kind = \"affinity\"\ngroup = \"g0\"",
-    "kind = \"nice\"\ngroup = \"g0\"",
-    "kind = \"policy\"\npolicy = \"idle\"\ngroup = \"g0\"",
-    "kind = \"offline\"",
-    "kind = \"online\"",
-    "kind = \"steal\"\nfor_us = 900",
-    "kind = \"bypass\"\nfor_us = 2000",
-    "kind = \"suspend\"\nfor_us = 3000",
-];
+use machines::random_scenario;
+use scherzo_sim::{Coverage, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many machines are tried.
 const NR_MACHINES: u64 = 500;
 
-/// A scenario that follows from the seed alone.
-fn random_scenario(rng: &mut Rng) -> String {
-    let cpus = rng.usize(1..9);
-    let kernel = rng.choice(["6.16", "6.18", "7.2", "7.3"]).unwrap_or("6.18");
-    let (llcs, threads, hz) = (rng.usize(1..=cpus.min(4)), rng.usize(1..3), rng.u64(100..1001));
-    let nodes = rng.usize(1..=llcs);
-    let mut text = format!(
-        "about = \"\"\nduration_ms = 300\n[machine]\ncpus = {cpus}\nkernel = \"{kernel}\"\nllcs = {llcs}\nnodes = {nodes}\n\
-         threads_per_core = {threads}\nhz = {hz}\n"
-    );
-    let nr_cgroups = if rng.u8(0..3) == 0 { rng.usize(1..4) } else { 0 };
-    for cgroup in 0..nr_cgroups {
-        let (weight, quota, period) = (rng.u64(1..400), rng.u64(1000..150_000), rng.u64(5000..200_000));
-        let _ = writeln!(text, "[[cgroup]]\nname = \"c{cgroup}\"\nweight = {weight}");
-        if cgroup > 0 && rng.bool() {
-            let _ = writeln!(text, "parent = \"c{}\"", rng.usize(0..cgroup));
-        }
-        if rng.u8(0..4) > 0 {
-            let _ = writeln!(text, "quota_us = {quota}\nperiod_us = {period}\nburst_us = {}", rng.u64(0..quota));
-        }
-    }
-    for group in 0..rng.usize(1..6) {
-        let kind =
-            rng.choice(["hog", "napper", "periodic", "chain", "fork-storm", "fork-wait", "ping-pong"]).unwrap_or("hog");
-        let (count, nice) = (rng.usize(1..4), rng.i32(-20..20));
-        let mut time = || rng.u64(20..20_000);
-        let (compute, sleep, period) = (time(), time(), time() + 500);
-        let _ = write!(
-            text,
-            "[[group]]\nname = \"g{group}\"\nkind = \"{kind}\"\ncount = {count}\nnice = {nice}\ncompute_us = {compute}\n\
-             sleep_us = {sleep}\nperiod_us = {period}\nstages_us = [{}, {}]\n",
-            compute / 4 + 1,
-            sleep / 4 + 1
-        );
-        if nr_cgroups > 0 && rng.u8(0..3) > 0 {
-            let _ = writeln!(text, "cgroup = \"c{}\"", rng.usize(0..nr_cgroups));
-        }
-        if rng.bool() {
-            let _ = writeln!(text, "cpus = [{}]", rng.usize(0..cpus));
-        } else if cpus > 1 && rng.u8(0..4) == 0 {
-            // Those of one CPU only are known to starve others: see `known_fault_kernel_threads_starve_others`.
-            let _ = writeln!(text, "kthread = true");
-        }
-    }
-    if rng.u8(0..3) == 0 {
-        let cpu = rng.usize(0..cpus);
-        let _ = write!(
-            text,
-            "[[group]]\nname = \"realtime\"\nkind = \"napper\"\nrealtime = true\ncpus = [{cpu}]\ncompute_us = {}\nsleep_us = {}\n",
-            rng.u64(10..3000),
-            rng.u64(500..9000)
-        );
-    }
-    for _ in 0..rng.usize(0..4) {
-        let event = rng.choice(EVENTS).unwrap_or(EVENTS[0]);
-        let (at, every) = (rng.u64(0..50_000), rng.u64(500..40_000));
-        let _ = writeln!(text, "[[event]]\nat_us = {at}\nevery_us = {every}\n{event}");
-    }
-    text
-}
-
-fn outcome(seed: u64) -> (String, SimulationReport) {
+fn outcome(seed: u64, kernel_seat: bool) -> (String, SimulationReport) {
     let mut rng = Rng::with_seed(seed);
     let text = random_scenario(&mut rng);
     let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
     let mode = rng.choice(Mode::ALL).unwrap_or_default();
-    let kernel_seat = seed.is_multiple_of(2);
     let report = run(&scenario, &SimulationOptions { seed, mode, kernel_seat, ..SimulationOptions::default() });
     (format!("seed {seed}, mode {}, kernel seat: {kernel_seat}\n{text}", mode.name()), report)
 }
@@ -101,10 +30,31 @@ fn is_known(machine: &str, rule: Rule) -> bool {
 fn the_rules_hold_on_random_machines() {
     let mut nr_events = 0;
     for seed in 0..NR_MACHINES {
-        let (what, report) = outcome(seed);
+        let (what, report) = outcome(seed, seed.is_multiple_of(2));
         let mut broken = report.violations.iter().filter(|violation| !is_known(&what, violation.rule));
         assert!(broken.next().is_none(), "{what}\n{report}");
         nr_events += report.nr_events;
     }
     assert!(nr_events > 1_000_000, "{nr_events} events say little");
+}
+
+/// Random machines with either seat, and the scenarios of what no such machine has, use nearly all of the scheduler's code. What
+/// never ran is printed, also if the test passes.
+#[test]
+fn most_of_the_scheduler_runs() {
+    for seed in 0..200 {
+        outcome(seed, seed.is_multiple_of(2));
+    }
+    for name in ["engine-hangs", "hybrid", "two-sockets", "migration-disabled"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml");
+        let scenario = Scenario::read(&file).expect("a scenario");
+        for kernel_seat in [true, false] {
+            let _ = run(&scenario, &SimulationOptions { kernel_seat, ..SimulationOptions::default() });
+        }
+    }
+    let coverage = Coverage::so_far().expect("it is built for tests");
+    // Not `println!()`, which says nothing if the test passes.
+    write!(std::io::stderr(), "{coverage}").expect("it can be printed");
+    // A tenth is what policies for study alone use: the scenarios run with none of them.
+    assert!(coverage.percent() >= 60, "{coverage}");
 }

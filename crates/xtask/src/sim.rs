@@ -22,6 +22,12 @@ pub(crate) struct SimOptions {
     /// Another scheduler to compare with: fifo, vruntime
     #[arg(long)]
     baseline: Option<String>,
+    /// Have the engine in user space apply the policy
+    #[arg(long)]
+    user_seat: bool,
+    /// CPUs interrupt each other at these points, as a failed test printed them
+    #[arg(long)]
+    switches: Option<String>,
     /// Write what ran where to this file, for Perfetto
     #[arg(long)]
     trace: Option<String>,
@@ -32,13 +38,16 @@ pub(crate) fn run(checkout: &Path, options: &SimOptions) -> Result<ExitCode> {
     let scenario = if known.is_file() { known } else { options.scenario.clone().into() };
     let manifest = checkout.join("Cargo.toml");
     let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--release", "--package", "scherzo-sim", "--manifest-path"]);
-    command.arg(manifest).arg("--").arg(scenario);
+    command.args(["run", "--quiet", "--package", "scherzo-sim", "--manifest-path"]).arg(manifest);
+    // The points are those of the instrumented build.
+    command.args(options.switches.is_none().then_some("--release")).arg("--").arg(scenario);
+    command.args(options.user_seat.then_some("--user-seat"));
     let flags = [
         ("--seed", options.seed.map(|seed| seed.to_string())),
         ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
         ("--mode", options.mode.clone()),
         ("--baseline", options.baseline.clone()),
+        ("--switches", options.switches.clone()),
         ("--trace", options.trace.clone()),
     ];
     for (flag, value) in flags {

@@ -3,6 +3,7 @@
 
 use super::Machine;
 use crate::abi::{CpuMask, TaskGroup};
+use crate::interleave::RunQueueLock;
 use crate::scenario::SchedPolicySpec;
 use crate::task::{State, Task, TaskClass, TaskId};
 
@@ -14,6 +15,7 @@ impl Machine {
     fn change(&mut self, id: TaskId, by: impl FnOnce(&mut Task)) {
         let cpu = self.tasks[id].cpu;
         let caller = self.online_cpu(0);
+        let _locked = RunQueueLock::hold(cpu);
         let is_queued = self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued();
         let is_current = self.cpus[cpu].curr == Some(id);
         if is_queued {
@@ -96,6 +98,7 @@ impl Machine {
 
     /// `move_queued_task()`.
     pub(super) fn move_queued(&mut self, on_cpu: usize, id: TaskId, to: usize) {
+        let _locked = RunQueueLock::hold(to);
         if self.tasks[id].class != TaskClass::Ext {
             let from = self.tasks[id].cpu;
             self.cpus[from].realtime.retain(|other| *other != id);

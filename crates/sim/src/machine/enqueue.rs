@@ -2,6 +2,7 @@
 
 use super::queue::DsqTarget;
 use super::{Dispatch, InjectedFault, Inserted, Machine, MachineEvent};
+use crate::interleave;
 use crate::task::{DirectDispatch, State, TaskClass, TaskId, TaskPlace};
 
 /// `SCX_ENQ_WAKEUP`.
@@ -51,7 +52,9 @@ impl Machine {
             task.queue_seq += 1;
             self.note_task(id);
             let outer = self.enqueuing.replace(id);
+            self.tasks[id].is_enqueueing = true;
             self.op_enqueue(on_cpu, id, flags);
+            self.tasks[id].is_enqueueing = false;
             self.enqueuing = outer;
         }
         if let Some(direct) = self.tasks[id].direct.take() {
@@ -109,6 +112,7 @@ impl Machine {
         if let DsqTarget::Local(cpu) = target
             && self.tasks[id].cpu != cpu
         {
+            interleave::pass_lock(self.tasks[id].cpu, cpu);
             if !self.may_move_to(id, cpu) {
                 let name = self.name(id);
                 self.fail(format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {name}"));
@@ -227,6 +231,7 @@ impl Machine {
             if let Some(dispatch) = &mut self.dispatch {
                 dispatch.nr_moved += 1;
             }
+            interleave::wait_until_enqueued(task);
             if self.tasks[task].in_bpf && self.tasks[task].queue_seq == queue_seq {
                 self.tasks[task].in_bpf = false;
                 let target = self.target(dsq_id, cpu);
@@ -260,6 +265,10 @@ impl Machine {
         let Some(queue) = self.queues.get(&dsq_id) else { return false };
         let found = queue.tasks.values().copied().find(|id| self.tasks[*id].cpu == cpu || self.may_move_to(*id, cpu));
         let Some(id) = found else { return false };
+        // `consume_remote_task()`: the other run queue's lock is taken, this one's is not held meanwhile.
+        if self.tasks[id].cpu != cpu && interleave::pass_lock(cpu, self.tasks[id].cpu) {
+            return self.consume(dsq_id, cpu);
+        }
         self.leave_place(id);
         self.tasks[id].cpu = cpu;
         self.dispatch_enqueue(id, DsqTarget::Local(cpu), 0, false);

@@ -1,6 +1,7 @@
 //! CPUs interrupt each other: `resched_curr()`, `scx_bpf_kick_cpu()` and the work that is left to interrupts.
 
 use super::{InjectedFault, Machine, MachineEvent, Timer};
+use crate::interleave::RunQueueLock;
 use crate::task::TaskClass;
 
 /// `SCX_KICK_IDLE`.
@@ -25,11 +26,9 @@ impl Machine {
     }
 
     /// The event has been overtaken by another one.
-    pub(crate) fn is_stale(&self, event: MachineEvent) -> bool {
+    pub(crate) fn was_overtaken(&self, at: u64, event: MachineEvent) -> bool {
         match event {
-            MachineEvent::Schedule(cpu) => {
-                self.cpus[cpu].resched_at != Some(self.now) || !self.topology.online.has(cpu)
-            }
+            MachineEvent::Schedule(cpu) => self.cpus[cpu].resched_at != Some(at) || !self.topology.online.has(cpu),
             // It stays in the list of the CPU until that is back.
             MachineEvent::Interrupt(cpu) => !self.topology.online.has(cpu),
             MachineEvent::Done(cpu, run) => self.cpus[cpu].run != run,
@@ -77,6 +76,7 @@ impl Machine {
             self.kick_one(cpu, target, preempt);
         }
         for target in std::mem::take(&mut self.cpus[cpu].idle_kicks) {
+            let _locked = RunQueueLock::hold(target);
             if self.topology.online.has(target) && !self.can_skip_idle_kick(target) {
                 self.resched_from(cpu, target);
             }
@@ -86,6 +86,7 @@ impl Machine {
 
     /// `kick_one_cpu()`: a higher class is left alone.
     fn kick_one(&mut self, from: usize, cpu: usize, preempt: bool) {
+        let _locked = RunQueueLock::hold(cpu);
         if !self.topology.online.has(cpu) && cpu != from {
             return;
         }
@@ -102,6 +103,7 @@ impl Machine {
 
     /// What was inserted into the CPU's local queue from elsewhere, and what is to be enqueued anew.
     pub(super) fn run_deferred(&mut self, cpu: usize) {
+        let _locked = RunQueueLock::hold(cpu);
         self.take_in_deferred(cpu);
         if std::mem::take(&mut self.cpus[cpu].reenqueues) {
             self.reenqueue_local(cpu);

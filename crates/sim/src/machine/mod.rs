@@ -24,6 +24,7 @@ use scherzo_wire::layout::{ControlPage, CpuStats, Slot};
 
 use crate::abi::{self, CpuMask, Ops, TaskStruct};
 use crate::baseline::BaselineScheduler;
+use crate::interleave;
 use crate::invariants::Invariants;
 use crate::profile::{Costs, Profile, TopologySpec};
 use crate::stats::MachineStats;
@@ -93,6 +94,14 @@ struct Inserted {
     by_vtime: bool,
 }
 
+/// What belongs to a call, not to the machine.
+pub struct LaneContext {
+    this_cpu: usize,
+    dispatch: Option<Dispatch>,
+    enqueuing: Option<TaskId>,
+    current: *mut Machine,
+}
+
 /// A timer that the scheduler has started.
 struct Timer {
     address: usize,
@@ -104,6 +113,8 @@ struct Timer {
 pub struct Machine {
     /// Time.
     pub now: u64,
+    /// The time that the event was asked for which happens now: earlier, if its CPU was at something else.
+    pub event_at: u64,
     nr_events: u64,
     events: BinaryHeap<Reverse<(u64, u64, MachineEvent)>>,
     /// CPUs.
@@ -198,6 +209,7 @@ impl Machine {
         };
         Self {
             now: START_NS,
+            event_at: START_NS,
             nr_events: 0,
             events: BinaryHeap::new(),
             cpus: (0..nr_cpus).map(|cpu| Cpu::new(cpu, START_NS)).collect(),
@@ -246,6 +258,7 @@ impl Machine {
     /// Lends the machine to the scheduler for one call, on a CPU.
     #[allow(unsafe_code)]
     pub(crate) fn bpf<R>(&mut self, cpu: usize, f: impl FnOnce(&Ops) -> R) -> R {
+        interleave::point();
         let outer_cpu = std::mem::replace(&mut self.this_cpu, cpu);
         let ops = self.ops;
         let outer = CURRENT.replace(&raw mut *self);
@@ -286,9 +299,47 @@ impl Machine {
 
     /// Takes the next event, and goes to its time.
     pub(crate) fn next_event(&mut self) -> Option<MachineEvent> {
-        let Reverse((at, _, event)) = self.events.pop()?;
-        self.now = at;
-        Some(event)
+        self.now = self.next_at()?;
+        self.event_at = self.now;
+        self.pop_event()
+    }
+
+    /// Takes the next event.
+    pub(crate) fn pop_event(&mut self) -> Option<MachineEvent> {
+        self.events.pop().map(|Reverse((_, _, event))| event)
+    }
+
+    /// On which CPU an event happens.
+    pub(crate) fn cpu_of(&self, event: MachineEvent) -> usize {
+        match event {
+            MachineEvent::Schedule(cpu)
+            | MachineEvent::Tick(cpu)
+            | MachineEvent::Done(cpu, _)
+            | MachineEvent::Interrupt(cpu)
+            | MachineEvent::Notify(cpu)
+            | MachineEvent::Emptied(cpu) => cpu,
+            MachineEvent::Wake(id) | MachineEvent::Start(id) => self.online_cpu(self.tasks[id].cpu),
+            MachineEvent::Timer(index, _) => self.online_cpu(self.timers[index].cpu),
+            MachineEvent::Scenario(_) => self.online_cpu(0),
+        }
+    }
+
+    /// What belongs to the call that is interrupted.
+    pub(crate) fn save_lane(&mut self) -> LaneContext {
+        LaneContext {
+            this_cpu: self.this_cpu,
+            dispatch: self.dispatch.take(),
+            enqueuing: self.enqueuing.take(),
+            current: CURRENT.replace(std::ptr::null_mut()),
+        }
+    }
+
+    /// The call goes on.
+    pub(crate) fn restore_lane(&mut self, context: LaneContext) {
+        self.this_cpu = context.this_cpu;
+        self.dispatch = context.dispatch;
+        self.enqueuing = context.enqueuing;
+        CURRENT.set(context.current);
     }
 
     /// Has something happen. Events of the same moment happen in the order in which they were asked for.

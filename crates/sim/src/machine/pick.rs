@@ -3,6 +3,7 @@
 use super::enqueue::{ENQ_HEAD, ENQ_LAST, SLICE_DEFAULT_NS, SLICE_INFINITE};
 use super::queue::{DsqTarget, GLOBAL};
 use super::{Dispatch, Machine, MachineEvent};
+use crate::interleave::RunQueueLock;
 use crate::task::{State, TaskClass, TaskId};
 
 /// `SCX_DSP_MAX_LOOPS`.
@@ -11,6 +12,7 @@ const MAX_DISPATCH_LOOPS: u32 = 32;
 impl Machine {
     /// `__schedule()`.
     pub(crate) fn schedule(&mut self, cpu: usize) {
+        let _locked = RunQueueLock::hold(cpu);
         let prev = self.cpus[cpu].curr;
         self.charge(cpu);
         let blocked = prev.filter(|id| self.tasks[*id].state != State::Runnable);
@@ -277,6 +279,7 @@ impl Machine {
             self.cpus[cpu].ticks = false;
             return;
         };
+        let _locked = RunQueueLock::hold(cpu);
         self.charge(cpu);
         if self.tasks[id].class == TaskClass::Ext {
             if self.bypassing {

@@ -2,6 +2,7 @@
 
 use super::Machine;
 use super::enqueue::ENQ_WAKEUP;
+use crate::interleave::{self, RunQueueLock};
 use crate::task::{State, TaskClass, TaskId};
 
 /// `SCX_WAKE_FORK`.
@@ -30,6 +31,10 @@ impl Machine {
         if self.tasks[id].state != State::Sleeping {
             return;
         }
+        interleave::wait_until_off_cpu(id);
+        if self.tasks[id].state != State::Sleeping {
+            return;
+        }
         self.note_task(id);
         let now = self.now;
         let task = &mut self.tasks[id];
@@ -40,6 +45,7 @@ impl Machine {
             let class = task.class;
             let cpu = self.cpu_of_higher_class(id);
             self.tasks[id].cpu = cpu;
+            let _locked = RunQueueLock::hold(cpu);
             if class == TaskClass::Stop {
                 self.cpus[cpu].realtime.push_front(id);
             } else {
@@ -53,6 +59,7 @@ impl Machine {
         }
         let cpu = self.select_cpu(on_cpu, id, wake_flags);
         self.tasks[id].cpu = cpu;
+        let _locked = RunQueueLock::hold(cpu);
         // What a callback or `dispatch_enqueue()` interrupts is interrupted from the waker's CPU.
         let outer = std::mem::replace(&mut self.this_cpu, on_cpu);
         self.enqueue_task(on_cpu, id, enq_flags);

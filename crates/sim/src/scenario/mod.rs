@@ -19,6 +19,9 @@ use crate::task::{WEIGHT_IDLE, weight_of_nice};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows.
     pub about: String,
     /// How long it is measured.
@@ -194,7 +197,7 @@ impl Scenario {
             }
         };
         match scenario.check() {
-            Ok(()) => Ok(scenario),
+            Ok(()) => Ok(Self { file: file.to_owned(), ..scenario }),
             Err(ScenarioError(span, reason)) => bail!("{file}:{}: {reason}", line_of(text, span.start)),
         }
     }

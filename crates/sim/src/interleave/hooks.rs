@@ -1,0 +1,118 @@
+//! Where a CPU may be interrupted, or has to wait: called by the machine, the kernel's functions and the instrumented scheduler.
+
+#![allow(unsafe_code)]
+
+use super::{EXPLORER, Explorer, LaneWait, coroutine};
+use crate::task::TaskId;
+
+/// The explorer of this run, if there is one.
+fn with_explorer<R>(f: impl FnOnce(&mut Explorer) -> R) -> Option<R> {
+    let explorer = EXPLORER.get();
+    // SAFETY: it lives as long as the run, and no reference to it is kept while another coroutine runs.
+    (!explorer.is_null()).then(|| f(unsafe { &mut *explorer }))
+}
+
+/// The CPU has come to a place where another one may go on.
+pub(crate) fn point() {
+    at_point(1);
+}
+
+/// The same, where nothing may stay in the store buffer.
+pub(crate) fn barrier() {
+    with_explorer(Explorer::drain_running);
+    at_point(1);
+}
+
+/// Holds the lock of a CPU's run queue as long as it is there.
+pub(crate) struct RunQueueLock(Option<usize>);
+
+impl RunQueueLock {
+    /// Waits until the lock is free.
+    pub(crate) fn hold(cpu: usize) -> Self {
+        with_explorer(Explorer::drain_running);
+        wait_for(LaneWait::RunQueue(cpu));
+        Self(with_explorer(|explorer| explorer.lock(cpu)).map(|()| cpu))
+    }
+}
+
+impl Drop for RunQueueLock {
+    fn drop(&mut self) {
+        if let Some(cpu) = self.0 {
+            with_explorer(|explorer| explorer.unlock(cpu));
+        }
+    }
+}
+
+/// Waits until the lock of another CPU's run queue is free, without that of `own` meanwhile. True if it was not at once, so that things may
+/// have changed.
+pub(crate) fn pass_lock(own: usize, other: usize) -> bool {
+    let blocked = with_explorer(|explorer| !explorer.is_free(other)).unwrap_or(false);
+    if !blocked {
+        return false;
+    }
+    let held = with_explorer(|explorer| explorer.locks[own].take()).flatten();
+    wait_for(LaneWait::RunQueue(other));
+    wait_for(LaneWait::RunQueue(own));
+    with_explorer(|explorer| explorer.locks[own] = held);
+    true
+}
+
+/// Waits until the task has left its CPU.
+pub(crate) fn wait_until_off_cpu(id: TaskId) {
+    wait_for(LaneWait::OffCpu(id));
+}
+
+/// Waits until `ops.enqueue` is over for the task.
+pub(crate) fn wait_until_enqueued(id: TaskId) {
+    wait_for(LaneWait::Enqueued(id));
+}
+
+fn wait_for(what: LaneWait) {
+    loop {
+        let waits = with_explorer(|explorer| explorer.must_wait(what)).unwrap_or(false);
+        if !waits {
+            return;
+        }
+        with_explorer(|explorer| explorer.block(what));
+        stop_here();
+    }
+}
+
+fn at_point(site: usize) {
+    if with_explorer(|explorer| explorer.is_interrupted(site)).unwrap_or(false) {
+        stop_here();
+    }
+}
+
+/// Back to [`Simulation::explore_until`], until this CPU goes on.
+fn stop_here() {
+    let coroutine = with_explorer(Explorer::leave);
+    if let Some(Some(coroutine)) = coroutine {
+        coroutine::stop(coroutine);
+    }
+    with_explorer(Explorer::come_back);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sim_access(address: *mut u8, nr_bytes: u32, is_store: bool, site: usize) {
+    let address = address as usize;
+    if with_explorer(|explorer| explorer.is_private(address)).unwrap_or(true) {
+        return;
+    }
+    with_explorer(|explorer| explorer.note_access(address, is_store, site));
+    at_point(site);
+    if is_store {
+        with_explorer(|explorer| explorer.buffer(address, nr_bytes as usize));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sim_atomic(address: *mut u8, _size: u32, site: usize) {
+    let address = address as usize;
+    if with_explorer(|explorer| explorer.is_private(address)).unwrap_or(true) {
+        return;
+    }
+    with_explorer(|explorer| explorer.note_access(address, true, site));
+    at_point(site);
+    with_explorer(Explorer::drain_running);
+}

@@ -1,0 +1,106 @@
+//! CPUs that interrupt each other anywhere: all interleavings of small machines, and random ones of larger machines.
+
+mod machines;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use machines::random_scenario;
+use scherzo_sim::{BrokenCopy, CpuSwitch, FailedRun, Mode, Plan, Rule, Scenario, SimulationOptions};
+use scherzo_sim::{explore_all, explore_randomly, run};
+
+/// Most interruptions of an episode in which all interleavings are tried.
+const NR_INTERRUPTIONS: usize = 3;
+/// Times at which priorities change by chance, in each episode.
+const NR_CHANGES: usize = 3;
+/// How many machines are interrupted by chance.
+const NR_MACHINES: u64 = 600;
+
+/// Three tasks on two CPUs, with the seed that says when they begin.
+fn small_machines() -> Vec<(&'static str, u64, String)> {
+    let naps = |count: usize, more: &str| {
+        format!(
+            "[[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\ncount = {count}\n{more}"
+        )
+    };
+    let hogs = |count: usize| format!("[[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = {count}\n");
+    let pair = "[[group]]\nname = \"pair\"\nkind = \"ping-pong\"\ncompute_us = 40\n";
+    vec![
+        ("hogs", 2, hogs(2) + &naps(1, "")),
+        ("pinned", 1, hogs(1) + &naps(2, "cpus = [1]\n")),
+        ("pair", 1, hogs(1) + pair),
+    ]
+}
+
+fn small_scenario(tasks: &str) -> Scenario {
+    let text = format!("about = \"\"\nduration_ms = 1\n[machine]\ncpus = 2\nkernel = \"7.3\"\nhz = 1000\n{tasks}");
+    Scenario::parse("small.toml", &text).expect("a good scenario")
+}
+
+/// Keeps the scenario, and says how to run it again.
+fn report(failed: &FailedRun, options: &SimulationOptions, text: &str) -> String {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("interleaving-{}.toml", options.seed));
+    std::fs::write(&file, text).expect("the scenario can be kept");
+    format!("cargo xtask sim {} {}\n{}", file.display(), failed.arguments(options), failed.report)
+}
+
+#[test]
+fn small_machines_keep_the_rules_in_all_interleavings() {
+    for (name, seed, tasks) in small_machines() {
+        let options = SimulationOptions { seed, ..SimulationOptions::default() };
+        let found = explore_all(&small_scenario(&tasks), &options, NR_INTERRUPTIONS);
+        // Not `println!()`, which says nothing if the test passes.
+        writeln!(std::io::stderr(), "{name}: {} runs, {} episodes", found.nr_runs, found.nr_episodes)
+            .expect("it can be printed");
+        assert!(found.nr_runs > 100, "{name}: {} runs say little", found.nr_runs);
+        if let Some(failed) = found.failed {
+            panic!("{name}: {}", report(&failed, &options, &tasks));
+        }
+    }
+}
+
+/// A task whose affinity changes while a limit holds it up may wait beside an idle CPU: that is known without interruptions.
+fn is_known(text: &str, failed: &FailedRun) -> bool {
+    let only_idle = failed.report.violations.iter().all(|violation| violation.rule == Rule::IdleBesideWaiting);
+    only_idle && text.contains("\"affinity\"") && text.contains("quota_us")
+}
+
+#[test]
+fn random_machines_keep_the_rules_when_cpus_interrupt_each_other() {
+    let mut nr_events = 0;
+    for seed in 0..NR_MACHINES {
+        let mut rng = Rng::with_seed(seed);
+        let text = random_scenario(&mut rng).replace("duration_ms = 300", "duration_ms = 60");
+        let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
+        let mode = rng.choice(Mode::ALL).unwrap_or_default();
+        let options = SimulationOptions { seed, mode, ..SimulationOptions::default() };
+        match explore_randomly(&scenario, &options, seed, NR_CHANGES) {
+            Ok(report) => nr_events += report.nr_events,
+            Err(failed) if is_known(&text, &failed) => {}
+            Err(failed) => panic!("{}", report(&failed, &options, &text)),
+        }
+    }
+    assert!(nr_events > 100_000, "{nr_events} events say little");
+}
+
+/// What an idle CPU has written is still in its store buffer when it looks at the queues: the other CPU does not see it idle, and it
+/// does not see the task.
+#[test]
+fn a_missing_barrier_is_noticed() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/missing-barrier.toml");
+    let scenario = Scenario::read(&file).expect("a scenario");
+    let outcome = |broken, switch: &str| {
+        let plan = Some(Plan::Listed(vec![CpuSwitch::parse(switch).expect("a switch")]));
+        run(&scenario, &SimulationOptions { seed: 5, broken, plan, ..SimulationOptions::default() })
+    };
+    // What `explore_all()` finds with one interruption.
+    let broken = Some(BrokenCopy::MissingBarrier);
+    let options = SimulationOptions { seed: 5, broken, ..SimulationOptions::default() };
+    let failed = explore_all(&scenario, &options, 1).failed.expect("a task waits beside an idle CPU");
+    assert_eq!(failed.report.violations[0].rule, Rule::IdleBesideWaiting, "{}", failed.report);
+    assert!(failed.switches.len() == 1 && failed.switches[0].holds_back, "{}", failed.arguments(&options));
+    let switch = failed.switches[0].to_string();
+    assert!(outcome(None, &switch).violations.is_empty(), "with the barrier nothing is wrong");
+    assert!(outcome(broken, switch.trim_end_matches('~')).violations.is_empty(), "it is about the store buffer");
+}
