@@ -82,6 +82,7 @@ const LIVING: &[Case] = &[
     case("rules for applications", applications::followed),
     case("the commands of the README", readme::commands),
     case("upgrade while running", system_events::upgrade),
+    case("a call starts an enabled service only", system_events::activation),
     case("nothing was ejected", basics::no_ejections),
 ];
 
