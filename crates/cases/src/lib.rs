@@ -20,6 +20,7 @@ mod packages;
 mod people;
 mod ping_pong;
 mod power;
+mod power_cut;
 mod readme;
 mod shares;
 mod sharing;
@@ -145,6 +146,9 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+/// The machine is cut off. One CPU, so that time need not be virtual.
+const POWER_CUTS: &[Case] = &[case("btrfs", power_cut::btrfs), case("XFS", power_cut::xfs)];
+
 /// Shares of the CPUs and frames of a game, in virtual time.
 const SHARES_AND_FRAMES: &[Case] = &[
     case("nice 0 and nice 10", shares::nice_levels),
@@ -245,6 +249,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
     if long {
+        let cut_off = GuestMachine { nr_cpus: 1, reboots: true, empty_disk: true, ..GuestMachine::default() };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
@@ -254,6 +259,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
             group("soak", Role::Newest, &slow, SOAK),
         ]);
     }

@@ -51,6 +51,7 @@ const BUILD_PACKAGES: &[&str] = &[
 /// A small system with the services that a desktop has, and the loads that the cases use.
 const GUEST_PACKAGES: &[&str] = &[
     "bpftool",
+    "btrfs-progs",
     "busybox",
     "ca-certificates",
     "dbus",
@@ -74,6 +75,7 @@ const GUEST_PACKAGES: &[&str] = &[
     "umockdev",
     "upower",
     "util-linux",
+    "xfsprogs",
     "zlib1g",
 ];
 
