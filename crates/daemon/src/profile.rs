@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::SelectAll;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 use zbus::fdo::{DBusProxy, NameOwnerChangedStream};
 use zbus::names::{BusName, OwnedUniqueName};
@@ -24,6 +25,8 @@ const APPLICATION: &str = "Scherzo";
 /// A hold that was refused is tried again after this, and then after twice the time of before.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_mins(5);
+/// A daemon that ends has left the bus so long after it has dropped all holds, at the latest.
+const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Holds the profile while `wanted` says so, until its sender is gone.
 pub async fn keep(bus: Connection, inputs: mpsc::Sender<Input>, mut wanted: watch::Receiver<bool>) {
@@ -43,6 +46,9 @@ pub async fn keep(bus: Connection, inputs: mpsc::Sender<Input>, mut wanted: watc
         tell(&inputs, PowerEvent::ProfileHoldEnded).await;
     }
 }
+
+/// Tells that a daemon has come or gone.
+type Owners = SelectAll<NameOwnerChangedStream>;
 
 /// How a hold ends.
 enum HoldEnd {
@@ -90,9 +96,15 @@ async fn hold(
                 }
                 return Ok(HoldEnd::Unwanted);
             }
-            () = dropped(&mut held) => {
-                info!("someone chose a power profile, so {PROFILE} is no longer held");
-                return Ok(HoldEnd::Dropped);
+            owner = dropped(&mut held) => {
+                tokio::select! {
+                    () = until_unwanted(wanted) => return Ok(HoldEnd::Unwanted),
+                    has_left = leaves(bus, &owner, &mut owners) => if !has_left {
+                        info!("someone chose a power profile, so {PROFILE} is no longer held");
+                        return Ok(HoldEnd::Dropped);
+                    }
+                }
+                held = None;
             }
             change = owners.next() => if change.is_none() {
                 return Err(zbus::Error::Failure("the bus is gone".into()));
@@ -152,11 +164,26 @@ impl Retry {
     }
 }
 
-async fn dropped(held: &mut Option<GrantedHold>) {
+/// Waits until the daemon with this name drops the hold.
+async fn dropped(held: &mut Option<GrantedHold>) -> OwnedUniqueName {
     match held {
-        Some(held) => held.dropped().await,
+        Some(held) => {
+            held.dropped().await;
+            held.owner.clone()
+        }
         None => std::future::pending().await,
     }
+}
+
+/// Whether the daemon that has dropped a hold ends: then nobody has chosen a profile.
+async fn leaves(bus: &Connection, owner: &OwnedUniqueName, owners: &mut Owners) -> bool {
+    let deadline = Instant::now() + LEAVES_WITHIN;
+    while let Ok(Some(_)) = timeout_at(deadline, owners.next()).await {
+        if find_daemon(bus).await.is_none_or(|(_, now)| now != *owner) {
+            return true;
+        }
+    }
+    false
 }
 
 async fn follow_owners(bus: &Connection) -> zbus::Result<Vec<NameOwnerChangedStream>> {

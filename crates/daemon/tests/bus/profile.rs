@@ -136,15 +136,26 @@ impl Daemon {
 
     /// A person chooses a profile, which drops holds.
     async fn choose(&self, profile: &str) {
+        profile.clone_into(&mut self.ledger().chosen);
+        self.drop_holds().await;
+        tell_profile(&self.bus, &self.ledger).await.unwrap();
+    }
+
+    /// It ends in order, as when it is restarted: it drops all holds before it leaves the bus.
+    async fn end(self) {
+        self.drop_holds().await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        self.bus.close().await.unwrap();
+    }
+
+    async fn drop_holds(&self) {
         let profiles = self.bus.object_server().interface::<_, Profiles>(PATH).await.unwrap();
         let old_profiles = self.bus.object_server().interface::<_, OldProfiles>(OLD_PATH).await.unwrap();
-        profile.clone_into(&mut self.ledger().chosen);
         let dropped = std::mem::take(&mut self.ledger().held);
         for cookie in dropped.into_keys() {
             Profiles::profile_released(profiles.signal_emitter(), cookie).await.unwrap();
             OldProfiles::profile_released(old_profiles.signal_emitter(), cookie).await.unwrap();
         }
-        tell_profile(&self.bus, &self.ledger).await.unwrap();
     }
 }
 
@@ -229,6 +240,22 @@ async fn a_daemon_that_gets_its_names_one_after_the_other_has_one_hold() {
         eventually("the profile is held again", async || daemon.holds()).await;
         // It restarts.
         daemon.bus.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_ends_in_order_has_not_been_told_another_profile() {
+    let stage = Stage::new();
+    let _service = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    follow_mode(&client).await;
+    client.scheduler.set_mode("low-power").await.unwrap();
+    for _ in 0..2 {
+        let daemon = Daemon::appear_nameless(&stage, 0).await;
+        daemon.bus.request_name(OLD_NAME).await.unwrap();
+        daemon.bus.request_name(NAME).await.unwrap();
+        eventually("the profile is held", async || daemon.holds()).await;
+        daemon.end().await;
     }
 }
 
