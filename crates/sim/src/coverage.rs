@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 /// `struct sim_block` of coverage.c.
 #[repr(C)]
-struct Block {
+struct CodeBlock {
     address: u64,
     /// A function begins here.
     is_function: u64,
@@ -20,7 +20,7 @@ struct Block {
 
 // SAFETY: the signature is that of coverage.c.
 unsafe extern "C" {
-    fn sim_coverage(flags: *mut *const bool, blocks: *mut *const Block) -> u64;
+    fn sim_coverage(flags: *mut *const bool, blocks: *mut *const CodeBlock) -> u64;
 }
 
 /// Lines of one file that begin a block of code, and those of them that ran.
@@ -63,7 +63,7 @@ impl Coverage {
         Ok(Self::of(flags, blocks, &places(blocks)?))
     }
 
-    fn of(flags: &[bool], blocks: &[Block], places: &[BlockPlace]) -> Self {
+    fn of(flags: &[bool], blocks: &[CodeBlock], places: &[BlockPlace]) -> Self {
         let mut lines: BTreeMap<(&str, u32), bool> = BTreeMap::new();
         let mut functions: BTreeMap<&str, bool> = BTreeMap::new();
         // What is inlined everywhere has no beginning of its own.
@@ -105,7 +105,7 @@ impl fmt::Display for Coverage {
 }
 
 /// What `addr2line` says of all blocks.
-fn places(blocks: &[Block]) -> Result<Vec<BlockPlace>> {
+fn places(blocks: &[CodeBlock]) -> Result<Vec<BlockPlace>> {
     let program = std::env::current_exe()?;
     let base = load_address(&program)?;
     let mut child = Command::new("addr2line")

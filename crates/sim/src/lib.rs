@@ -40,7 +40,7 @@ pub use baseline::BaselineScheduler;
 #[cfg(instrumented)]
 pub use coverage::Coverage;
 pub use fault::{BrokenCopy, UNFIT_FAULTS};
-pub use interleave::{CpuSwitch, Exploration, FailedRun, Plan, explore_all, explore_randomly};
+pub use interleave::{CpuSwitch, Exploration, FailedRun, SwitchPlan, explore_all, explore_randomly};
 pub use invariants::{Rule, Violation};
 pub use machine::InjectedFault;
 pub use report::{GroupReport, SimulationReport};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{BaselineScheduler, CpuSwitch, Mode, Plan, Scenario, SimulationOptions, run};
+use scherzo_sim::{BaselineScheduler, CpuSwitch, Mode, Scenario, SimulationOptions, SwitchPlan, run};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -72,7 +72,7 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
         baseline: arguments.baseline,
-        plan: arguments.switches.clone().map(Plan::Listed),
+        plan: arguments.switches.clone().map(SwitchPlan::Listed),
         ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);

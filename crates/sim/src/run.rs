@@ -13,7 +13,7 @@ use crate::baseline::BaselineScheduler;
 use crate::cgroups::Cgroups;
 use crate::events::Happenings;
 use crate::fault::BrokenCopy;
-use crate::interleave::{Explorer, NO_EPISODES, Plan, RunLog};
+use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
 use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
@@ -51,7 +51,7 @@ pub struct SimulationOptions {
     /// Another scheduler instead.
     pub baseline: Option<BaselineScheduler>,
     /// CPUs run at the same time, and interrupt each other so; else each callback takes no time.
-    pub plan: Option<Plan>,
+    pub plan: Option<SwitchPlan>,
 }
 
 impl Default for SimulationOptions {
@@ -209,7 +209,7 @@ impl<'a> Simulation<'a> {
         self.machine.create(cpu, index, &identity)
     }
 
-    fn explore(&mut self, plan: &Plan, episodes: RangeInclusive<u64>) {
+    fn explore(&mut self, plan: &SwitchPlan, episodes: RangeInclusive<u64>) {
         let mut explorer = Explorer::new(plan.clone(), self.machine.cpus.len());
         explorer.notes_episodes = episodes;
         explorer.install();

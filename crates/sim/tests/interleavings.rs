@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use machines::random_scenario;
-use scherzo_sim::{BrokenCopy, CpuSwitch, FailedRun, Mode, Plan, Rule, Scenario, SimulationOptions};
+use scherzo_sim::{BrokenCopy, CpuSwitch, FailedRun, Mode, Rule, Scenario, SimulationOptions, SwitchPlan};
 use scherzo_sim::{explore_all, explore_randomly, run};
 
 /// Most interruptions of an episode in which all interleavings are tried.
@@ -91,7 +91,7 @@ fn a_missing_barrier_is_noticed() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/missing-barrier.toml");
     let scenario = Scenario::read(&file).expect("a scenario");
     let outcome = |broken, switch: &str| {
-        let plan = Some(Plan::Listed(vec![CpuSwitch::parse(switch).expect("a switch")]));
+        let plan = Some(SwitchPlan::Listed(vec![CpuSwitch::parse(switch).expect("a switch")]));
         run(&scenario, &SimulationOptions { seed: 5, broken, plan, ..SimulationOptions::default() })
     };
     // What `explore_all()` finds with one interruption.

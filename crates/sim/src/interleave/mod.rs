@@ -2,7 +2,7 @@
 //!
 //! Events of different CPUs that are due within a few microseconds overlap. Each runs as a coroutine; it stops where the scheduler
 //! accesses memory, where a callback begins, where it calls the kernel, and where it needs a lock that another one holds. Who goes on there
-//! is decided by a [`Plan`]: by chance, or by a list, so that a run can be repeated.
+//! is decided by a [`SwitchPlan`]: by chance, or by a list, so that a run can be repeated.
 
 #![allow(unsafe_code)]
 
@@ -61,7 +61,7 @@ impl CpuSwitch {
 
 /// Who goes on at which point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum SwitchPlan {
     /// As listed; else the one that runs, or the one that was interrupted last.
     Listed(Vec<CpuSwitch>),
     /// By priorities that chance gives to CPUs in each episode, and takes away at so many points of it (PCT: S. Burckhardt and others,
@@ -76,7 +76,7 @@ pub enum Plan {
 
 /// A point where more than one CPU could have gone on.
 #[derive(Clone, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct SwitchChoice {
     pub(crate) point: u64,
     /// Which episode it belongs to.
     pub(crate) episode: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Choice {
 /// What a run has shown of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunLog {
-    pub(crate) choices: Vec<Choice>,
+    pub(crate) choices: Vec<SwitchChoice>,
     /// Switches that were not what happens by default.
     pub(crate) switches: Vec<CpuSwitch>,
     /// Instructions that access memory which another CPU writes, or write what another one accesses.
@@ -133,7 +133,7 @@ struct Accesses {
 
 /// Has the CPUs of a run take turns.
 pub(crate) struct Explorer {
-    plan: Plan,
+    plan: SwitchPlan,
     listed: BTreeMap<u64, CpuSwitch>,
     rng: fastrand::Rng,
     /// Points of the episode where priorities change.
@@ -163,11 +163,11 @@ unsafe extern "C" {
 }
 
 impl Explorer {
-    pub(crate) fn new(plan: Plan, nr_cpus: usize) -> Box<Self> {
-        let seed = if let Plan::Random { seed, .. } = plan { seed } else { 0 };
+    pub(crate) fn new(plan: SwitchPlan, nr_cpus: usize) -> Box<Self> {
+        let seed = if let SwitchPlan::Random { seed, .. } = plan { seed } else { 0 };
         let listed = match &plan {
-            Plan::Listed(switches) => switches.iter().map(|switch| (switch.point, *switch)).collect(),
-            Plan::Random { .. } => BTreeMap::new(),
+            SwitchPlan::Listed(switches) => switches.iter().map(|switch| (switch.point, *switch)).collect(),
+            SwitchPlan::Random { .. } => BTreeMap::new(),
         };
         Box::new(Self {
             plan,
@@ -300,7 +300,7 @@ impl Explorer {
         self.point_of_episode += 1;
         let point = self.log.nr_points;
         self.note_choice(point, site, others, has_stores);
-        if let Plan::Listed(_) = self.plan {
+        if let SwitchPlan::Listed(_) = self.plan {
             return self.listed.get(&point).copied().filter(|switch| others.contains(&switch.to));
         }
         if self.changes.contains(&self.point_of_episode) {
@@ -318,7 +318,7 @@ impl Explorer {
     fn note_choice(&mut self, point: u64, site: usize, others: &[usize], has_stores: bool) {
         if self.notes_episodes.contains(&self.episode) {
             let others = others.to_vec();
-            self.log.choices.push(Choice { point, episode: self.episode, site, others, has_stores });
+            self.log.choices.push(SwitchChoice { point, episode: self.episode, site, others, has_stores });
         }
     }
 
@@ -340,8 +340,8 @@ impl Explorer {
             std::iter::once(usual).chain(others.iter().copied().filter(|cpu| *cpu != usual)).collect();
         self.note_choice(point, 0, &usual_first, false);
         let to = match self.plan {
-            Plan::Listed(_) => self.listed.get(&point).map(|switch| switch.to).filter(|to| others.contains(to)),
-            Plan::Random { .. } => others.iter().max_by_key(|cpu| self.lanes[**cpu].priority).copied(),
+            SwitchPlan::Listed(_) => self.listed.get(&point).map(|switch| switch.to).filter(|to| others.contains(to)),
+            SwitchPlan::Random { .. } => others.iter().max_by_key(|cpu| self.lanes[**cpu].priority).copied(),
         };
         if let Some(to) = to.filter(|to| *to != usual) {
             self.log.switches.push(CpuSwitch { point, to, holds_back: false });
@@ -385,7 +385,7 @@ impl Explorer {
         self.episode += 1;
         self.episode_ends = at + OVERLAP_NS;
         self.point_of_episode = 0;
-        if let Plan::Random { nr_changes, .. } = self.plan {
+        if let SwitchPlan::Random { nr_changes, .. } = self.plan {
             self.changes = (0..nr_changes).map(|_| self.rng.u64(1..200)).collect();
             for lane in &mut self.lanes {
                 lane.priority = self.rng.u64(1..u64::MAX);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::{Choice, CpuSwitch, NO_EPISODES, Plan, RunLog};
+use super::{CpuSwitch, NO_EPISODES, RunLog, SwitchChoice, SwitchPlan};
 use crate::report::SimulationReport;
 use crate::run::{SimulationOptions, run_noting};
 use crate::scenario::Scenario;
@@ -43,7 +43,7 @@ impl FailedRun {
     }
 }
 
-fn with_plan(options: &SimulationOptions, plan: Plan) -> SimulationOptions {
+fn with_plan(options: &SimulationOptions, plan: SwitchPlan) -> SimulationOptions {
     SimulationOptions { plan: Some(plan), ..options.clone() }
 }
 
@@ -53,7 +53,7 @@ fn run_listed(
     switches: &[CpuSwitch],
     episodes: RangeInclusive<u64>,
 ) -> (SimulationReport, RunLog) {
-    run_noting(scenario, &with_plan(options, Plan::Listed(switches.to_vec())), episodes)
+    run_noting(scenario, &with_plan(options, SwitchPlan::Listed(switches.to_vec())), episodes)
 }
 
 /// One run, interrupted by chance. If it fails, with the fewest switches that make it fail.
@@ -63,7 +63,7 @@ pub fn explore_randomly(
     seed: u64,
     nr_changes: usize,
 ) -> Result<SimulationReport, Box<FailedRun>> {
-    let (report, log) = run_noting(scenario, &with_plan(options, Plan::Random { seed, nr_changes }), NO_EPISODES);
+    let (report, log) = run_noting(scenario, &with_plan(options, SwitchPlan::Random { seed, nr_changes }), NO_EPISODES);
     if report.violations.is_empty() {
         return Ok(report);
     }
@@ -168,7 +168,7 @@ impl EpisodeSearch<'_> {
 }
 
 /// Who may go on there, but for the one that does in any case.
-fn switches_at(choice: &Choice) -> impl Iterator<Item = CpuSwitch> + '_ {
+fn switches_at(choice: &SwitchChoice) -> impl Iterator<Item = CpuSwitch> + '_ {
     let skipped = usize::from(choice.site == STOP);
     choice.others.iter().skip(skipped).flat_map(|to| {
         let ways: &[bool] = if choice.has_stores { &[false, true] } else { &[false] };

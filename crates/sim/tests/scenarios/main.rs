@@ -8,7 +8,7 @@ mod limits;
 
 use std::path::Path;
 
-use scherzo_sim::{BaselineScheduler, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
+use scherzo_sim::{BaselineScheduler, InjectedFault, Mode, Scenario, SimulationOptions, SimulationReport, run};
 
 fn scenario(name: &str) -> Scenario {
     Scenario::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml"))

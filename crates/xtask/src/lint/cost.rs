@@ -187,7 +187,7 @@ fn setting() -> Vec<Edit> {
     let read = "queued.now_ns, self.settings.base_slice_ns";
     vec![
         Edit::insert_before("crates/model/src/settings.rs", "                    auto_fifo: bool", row),
-        Edit::insert_after("crates/policy/src/scherzo.rs", read, " + u64::from(self.settings.load.trial_ms)"),
+        Edit::insert_after("crates/policy/src/scherzo.rs", read, " + 0 * u64::from(self.settings.load.trial_ms)"),
     ]
 }
 
