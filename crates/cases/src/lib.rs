@@ -78,6 +78,7 @@ const LIVING: &[Case] = &[
     case("a battery", power::battery),
     case("a low battery", power::low_battery),
     case("a power profile", power::profile),
+    case("a hold of a power profile", power::profile_hold),
     case("users with and without rights", people::allowed_and_refused),
     case("a program with a hold is killed", people::hold_of_a_killed_program),
     case("rules for applications", applications::followed),
