@@ -62,6 +62,64 @@ pub(super) fn followed(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
+/// Debian's GameMode in a session: while a game is registered its mode is held, `interactive` where no rule says otherwise.
+pub(super) fn game_mode(guest: &mut Guest) -> Result<()> {
+    const GAME_MODE: &str = "com.feralinteractive.GameMode";
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s auto")?;
+    let before = service_report(guest)?;
+    guest.check(DESKTOP, LIMIT)?;
+    log_in(guest)?;
+    set_following(guest, true)?;
+    ensure_follower_is(guest, "enabled", "active")?;
+    // It registers itself, and waits.
+    let mut game = guest.spawn(&format!("exec {AS_USER} gamemoded -r"))?;
+    ensure_agreement(guest, "running", "interactive", "hold").with_context(|| session_log(guest))?;
+    as_user(guest, &format!("scherzoctl applications set {GAME_MODE} fifo"))?;
+    ensure_agreement(guest, "running", "fifo", "hold").with_context(|| session_log(guest))?;
+    ensure!(guest.ended(&mut game).is_none(), "the game has ended by itself{}", session_log(guest));
+    guest.kill(&game)?;
+    // GameMode looks for games that are gone every five seconds.
+    ensure_agreement(guest, "running", &before.mode, &before.reason).with_context(|| session_log(guest))?;
+    as_user(guest, &format!("scherzoctl applications unset {GAME_MODE}"))?;
+    set_following(guest, false)?;
+    log_out(guest)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// Debian's tuned with the profile that the documentation shows: it holds a mode while it is active.
+pub(super) fn tuned(guest: &mut Guest) -> Result<()> {
+    let loaded = ensure_loaded(guest)?;
+    call(guest, "SetMode", "s auto")?;
+    let before = service_report(guest)?;
+    let (profile, script) = tuned_example().context("docs/configuration.md shows no profile of tuned")?;
+    let directory = "/etc/tuned/profiles/build";
+    let write = |file: &str, text: &str| format!("cat >{directory}/{file} <<'END'\n{text}END\n");
+    let files = [write("tuned.conf", profile), write("mode.sh", script)].concat();
+    guest.check(&format!("mkdir -p {directory}\n{files}chmod +x {directory}/mode.sh"), MOMENT)?;
+    guest.check("systemctl start tuned && tuned-adm profile build", LIMIT)?;
+    ensure_agreement(guest, "running", "fifo", "hold").with_context(|| tuned_log(guest))?;
+    guest.check("tuned-adm profile balanced", LIMIT)?;
+    let released =
+        wait_until(guest, "the hold is released", LIMIT, |shell| Ok(property(shell, "Mode")? == before.mode));
+    released.with_context(|| tuned_log(guest))?;
+    guest.check("tuned-adm off; systemctl stop tuned; systemctl start power-profiles-daemon", LIMIT)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// The profile in the documentation, and its script.
+fn tuned_example() -> Option<(&'static str, &'static str)> {
+    const PAGE: &str = include_str!("../../../docs/configuration.md");
+    let (_, section) = PAGE.split_once("## A profile of tuned")?;
+    let fenced = |kind: &str| Some(section.split_once(&format!("```{kind}\n"))?.1.split_once("```")?.0);
+    Some((fenced("ini")?, fenced("sh")?))
+}
+
+fn tuned_log(shell: &mut dyn Shell) -> String {
+    let log = shell.run("tail -n 30 /var/log/tuned/tuned.log", MOMENT);
+    log.map_or_else(|error| format!("{error:#}"), |log| format!("\n--- tuned ---\n{}---", log.stdout))
+}
+
 /// Starts a session on the first console and waits for its desktop. The unit that applies the rules belongs to no
 /// session; polkit goes by the user's active one.
 fn log_in(guest: &mut Guest) -> Result<()> {
@@ -138,4 +196,15 @@ fn as_user(shell: &mut dyn Shell, command: &str) -> Result<String> {
 fn session_log(shell: &mut dyn Shell) -> String {
     let log = shell.run("journalctl --no-pager -o cat -n 15 _UID=1000", MOMENT);
     log.map_or_else(|error| format!("{error:#}"), |log| format!("\n--- the session ---\n{}---", log.stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_shows_a_profile_of_tuned() {
+        let (profile, script) = tuned_example().unwrap();
+        assert!(profile.starts_with("[main]") && script.starts_with("#!/bin/sh"));
+    }
 }

@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, ensure};
 
 use scherzo_rig::guest::Guest;
+use scherzo_rig::progress::say;
 use scherzo_rig::service::{
-    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics, wait_until,
+    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics, wait_for_calm,
+    wait_for_state, wait_until,
 };
 use scherzo_rig::shell::Shell;
 
@@ -70,6 +72,28 @@ pub(super) fn filters(guest: &mut Guest) -> Result<()> {
     let signalled = guest.run(&format!("{ENGINE_PATH} --try-filters signal >/dev/null"), MOMENT)?;
     ensure!(signalled.status == 128 + SIGTERM, "an end by a signal: {signalled:?}");
     ensure_undisturbed(guest, &loaded)
+}
+
+/// With as many possible CPUs as are supported, service and engines take half of what the unit allows them, also while one engine
+/// replaces another.
+pub(super) fn memory(guest: &mut Guest) -> Result<()> {
+    let possible = guest.check("cat /sys/devices/system/cpu/possible", MOMENT)?;
+    ensure!(possible == "0-1023", "possible CPUs are {possible}");
+    ensure_loaded(guest)?;
+    wait_for_calm(guest)?;
+    let engine = engine_pid(guest)?;
+    guest.check(&format!("kill -9 {engine}"), MOMENT)?;
+    wait_for_state(guest, "running", MOMENT * 3)?;
+    wait_for_calm(guest)?;
+    let (peak_kib, max_kib) = (unit_kib(guest, "MemoryPeak")?, unit_kib(guest, "MemoryMax")?);
+    say(&format!("1,024 possible CPUs: the unit took {peak_kib} KiB at most, of {max_kib} KiB that it may"));
+    ensure!(peak_kib > 0 && peak_kib * 2 <= max_kib, "{peak_kib} KiB is more than half of {max_kib} KiB");
+    Ok(())
+}
+
+fn unit_kib(shell: &mut dyn Shell, property: &str) -> Result<u64> {
+    let bytes = shell.check(&format!("systemctl show --value -p {property} {UNIT}"), MOMENT)?;
+    Ok(bytes.parse::<u64>().with_context(|| format!("{property} is {bytes}"))? >> 10)
 }
 
 fn nr_filters(shell: &mut dyn Shell, pid: u32) -> Result<u32> {

@@ -9,6 +9,7 @@ mod basics;
 mod cores;
 pub mod demo;
 mod faults;
+mod floods;
 mod frames;
 mod hardening;
 mod idle;
@@ -20,9 +21,11 @@ mod packages;
 mod people;
 mod ping_pong;
 mod power;
+mod power_cut;
 mod readme;
 mod shares;
 mod sharing;
+mod soak;
 mod storms;
 mod survival;
 mod system_events;
@@ -77,11 +80,16 @@ const LIVING: &[Case] = &[
     case("a battery", power::battery),
     case("a low battery", power::low_battery),
     case("a power profile", power::profile),
+    case("a hold of a power profile", power::profile_hold),
     case("users with and without rights", people::allowed_and_refused),
     case("a program with a hold is killed", people::hold_of_a_killed_program),
     case("rules for applications", applications::followed),
+    case("games that GameMode knows of", applications::game_mode),
+    case("a profile of tuned", applications::tuned),
+    case("changes as ananicy makes them", survival::ananicy),
     case("the commands of the README", readme::commands),
     case("upgrade while running", system_events::upgrade),
+    case("a call starts an enabled service only", system_events::activation),
     case("nothing was ejected", basics::no_ejections),
 ];
 
@@ -123,10 +131,17 @@ const TOPOLOGY: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
-const SOAK: &[Case] =
-    &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+const SOAK: &[Case] = &[
+    case("the service for ten minutes", soak::service),
+    case("an hour of mixed stress", storms::hour),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
+
+/// The largest machine that is supported, as far as the service can tell: four CPUs are there, the others may come.
+const MANY_CPUS: &[Case] =
+    &[case("memory of the unit", hardening::memory), case("nothing was ejected", basics::no_ejections)];
 
 /// Switches between real-time tasks, thousands of them without one of ours between.
 const PING_PONG: &[Case] = &[
@@ -140,6 +155,21 @@ const LONG_PING_PONG: &[Case] = &[
 ];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
+
+/// The bus under a flood of calls, and when it is restarted.
+const FLOODS: &[Case] = &[
+    case("floods with dbus-daemon", floods::with_dbus_daemon),
+    case("the system bus is restarted", floods::restarted_bus),
+    case("floods with dbus-broker", floods::with_dbus_broker),
+    case("nothing was ejected", basics::no_ejections),
+];
+
+const LONG_FLOODS: &[Case] = &[case("an engine is killed beside each flood", floods::each_with_kill)];
+
+/// The machine is cut off. One CPU, so that time need not be virtual.
+const POWER_CUTS: &[Case] = &[case("btrfs", power_cut::btrfs), case("XFS ZZ", power_cut::xfs)];
+
+const LONG_POWER_CUTS: &[Case] = &[case("without synchronising the directory", power_cut::without_directory_sync)];
 
 /// Shares of the CPUs and frames of a game, in virtual time.
 const SHARES_AND_FRAMES: &[Case] = &[
@@ -222,6 +252,12 @@ pub fn plan(long: bool) -> Vec<Group> {
     }
     let two_cpus =
         [PING_PONG, &[case("an ejection beside a name that is not text", survival::name_that_is_not_text)]].concat();
+    let (mut floods, mut power_cuts) = (FLOODS.to_vec(), POWER_CUTS.to_vec());
+    if long {
+        floods.extend_from_slice(LONG_FLOODS);
+        power_cuts.extend_from_slice(LONG_POWER_CUTS);
+    }
+    let cut_off = GuestMachine { nr_cpus: 1, reboots: true, empty_disk: true, ..GuestMachine::default() };
     let laptop = GuestMachine { reboots: long, ..steady(2) };
     let mut groups = vec![
         group("long-term kernel", Role::Lts, &steady(4), &scheduling),
@@ -233,10 +269,13 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
         group("everyday use", Role::Lts, &laptop, &living),
+        group("the bus", Role::Lts, &virtual_cpus(4), &floods),
+        group("power cuts", Role::Lts, &cut_off, &power_cuts),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
     if long {
+        let many_cpus = GuestMachine { topology: "maxcpus=1024,sockets=256,cores=4".into(), memory_mib: 4096, ..steady(4) };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
@@ -246,6 +285,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
             group("soak", Role::Newest, &slow, SOAK),
         ]);
     }

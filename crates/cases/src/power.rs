@@ -67,6 +67,55 @@ pub(super) fn profile(guest: &mut Guest) -> Result<()> {
     ensure_undisturbed(guest, &loaded)
 }
 
+/// The interface of the daemon that owns both names of power profiles.
+const PROFILES: &str = "net.hadess.PowerProfiles /net/hadess/PowerProfiles net.hadess.PowerProfiles";
+const PROFILES_UNIT: &str = "power-profiles-daemon.service";
+
+/// While low-power is in effect one hold of ours is at the daemon of power profiles, whatever becomes of that: it restarts, and
+/// it dies with our call unanswered.
+pub(super) fn profile_hold(guest: &mut Guest) -> Result<()> {
+    let (loaded, _) = on_mains(guest)?;
+    guest.check("scherzoctl config set drive_power_profile true", MOMENT)?;
+    ensure_holds(guest, 0)?;
+    call(guest, "SetMode", "s low-power")?;
+    ensure_holds(guest, 1)?;
+    for _ in 0..3 {
+        guest.check(&format!("systemctl restart {PROFILES_UNIT}"), MOMENT * 2)?;
+        ensure_holds(guest, 1)?;
+    }
+    call(guest, "SetMode", "s interactive")?;
+    ensure_holds(guest, 0)?;
+
+    guest.check(&format!("systemctl kill -s STOP {PROFILES_UNIT}"), MOMENT)?;
+    call(guest, "SetMode", "s low-power")?;
+    // The daemon has our call by now, and never answers.
+    guest.check(
+        &format!("sleep 2; systemctl kill -s KILL {PROFILES_UNIT}; systemctl start {PROFILES_UNIT}"),
+        MOMENT * 2,
+    )?;
+    ensure_holds(guest, 1)?;
+    call(guest, "SetMode", "s auto")?;
+    ensure_holds(guest, 0)?;
+    guest.check("scherzoctl config unset drive_power_profile", MOMENT)?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// Waits until so many holds are ours, as the daemon says, and sees that it stays so.
+fn ensure_holds(guest: &mut Guest, nr_wanted: usize) -> Result<()> {
+    let mut said = String::new();
+    let mut is_so = |shell: &mut dyn Shell| {
+        said = shell.run(&format!("busctl --system get-property {PROFILES} ActiveProfileHolds"), MOMENT)?.stdout;
+        Ok(!said.is_empty() && said.matches("\"Scherzo\"").count() == nr_wanted)
+    };
+    let waited = wait_until(guest, "holds of a profile", Duration::from_secs(30), &mut is_so);
+    let stayed = waited.and_then(|()| {
+        guest.check("sleep 2", MOMENT)?;
+        ensure!(is_so(guest)?, "not for long");
+        Ok(())
+    });
+    stayed.with_context(|| format!("not {nr_wanted} holds but {said}"))
+}
+
 /// Sets a profile once the change of source is long enough ago: sooner, the change counts as the power daemon's own.
 fn let_source_settle(guest: &mut Guest) -> Result<()> {
     guest.check("sleep 3", MOMENT).map(drop)

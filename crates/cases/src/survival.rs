@@ -38,6 +38,17 @@ pub(super) fn pipe(guest: &mut Guest) -> Result<()> {
     survives(guest, "stress-ng --pipe $((2 * $(nproc))) --timeout 15s --quiet")
 }
 
+/// Every five seconds, as often as ananicy looks, all processes of a load get another nice level, policy and class of I/O; the
+/// load also starts new ones all the time.
+pub(super) fn ananicy(guest: &mut Guest) -> Result<()> {
+    let background = "renice -n 19 -p $pid; chrt --idle --pid 0 $pid; ionice -c 3 -p $pid";
+    let foreground = "chrt --other --pid 0 $pid; renice -n -5 -p $pid; ionice -c 2 -n 0 -p $pid";
+    // Some have ended before it is their turn.
+    let all = |change: &str| format!("for pid in $(pgrep stress-ng); do {change}; done >/dev/null 2>&1; sleep 5");
+    let turns = [background, foreground, background].map(all).join("; ");
+    survives(guest, &format!("stress-ng --cpu 4 --fork 2 --pipe 2 --timeout 16s --quiet & {turns}; wait $!"))
+}
+
 /// More memory is wanted than there is. Those that want it may be killed for it.
 pub(super) fn memory(guest: &mut Guest) -> Result<()> {
     let unit = "systemd-run --quiet --wait --collect -p OOMPolicy=continue";

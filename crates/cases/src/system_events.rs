@@ -7,8 +7,8 @@ use crate::agreement::ensure_agreement;
 use crate::people;
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
-    MOMENT, UNIT, call, end_load, ensure_loaded, ensure_responsive, ensure_undisturbed, journal, kernel, property,
-    start_load, wait_until,
+    MOMENT, UNIT, call, end_load, ensure_loaded, ensure_refused, ensure_responsive, ensure_undisturbed, journal, kernel,
+    property, start_load, try_call, wait_until,
 };
 use scherzo_rig::shell::Shell;
 
@@ -66,6 +66,18 @@ pub(super) fn upgrade(guest: &mut Guest) -> Result<()> {
     let after = kernel(guest)?;
     ensure!(after.enable_seq == before.enable_seq + 1, "loaded {} times", after.enable_seq - before.enable_seq);
     call(guest, "SetMode", "s auto").map(drop)
+}
+
+/// A call starts the service as long as the unit is enabled, and not once it has been disabled.
+pub(super) fn activation(guest: &mut Guest) -> Result<()> {
+    guest.check(&format!("systemctl disable --now {UNIT}"), MOMENT * 3)?;
+    let disabled = try_call(guest, "GetStats", "")?;
+    ensure_refused(&disabled, &["not found"])?;
+    guest.check(&format!("systemctl enable {UNIT}"), MOMENT)?;
+    ensure!(property(guest, "Version").is_ok(), "a call does not start the service{}", journal(guest));
+    let state = guest.check(&format!("systemctl is-active {UNIT}"), MOMENT)?;
+    ensure!(state == "active", "systemd says {state}");
+    Ok(())
 }
 
 /// After a reboot the service waits until a user logs in; desired state and chosen mode are restored.

@@ -103,10 +103,21 @@ impl Guest {
 
     /// Reboots the system on the same disk, and waits until that start-up is over. Only for machines that reboot.
     pub fn reboot(&mut self) -> Result<()> {
-        let limit = BOOT_LIMIT * self.patience;
         let hello = subscribe(&self.waiting, 0)?;
         // The answer may or may not come before the agent ends.
         let _ended = self.spawn("systemctl reboot")?;
+        self.wait_for_start_up(&hello)
+    }
+
+    /// Cuts the system off, as a reset button does: what is not on its disks is lost. Then waits as [`Self::reboot`].
+    pub fn cut_off(&mut self) -> Result<()> {
+        let hello = subscribe(&self.waiting, 0)?;
+        Monitor::connect(&self.run_dir.path().join(qemu::MONITOR_SOCKET))?.reset()?;
+        self.wait_for_start_up(&hello)
+    }
+
+    fn wait_for_start_up(&mut self, hello: &Receiver<Frame>) -> Result<()> {
+        let limit = BOOT_LIMIT * self.patience;
         hello.recv_timeout(limit).map_err(|error| boot_failure(error, limit)).with_context(|| self.report())?;
         self.run("systemctl is-system-running --wait", START_UP_LIMIT).map(drop)
     }

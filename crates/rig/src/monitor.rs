@@ -56,6 +56,11 @@ impl Monitor {
         self.execute("system_wakeup").map(drop)
     }
 
+    /// Presses the reset button.
+    pub(crate) fn reset(&mut self) -> Result<()> {
+        self.execute("system_reset").map(drop)
+    }
+
     /// A command without arguments, and what it returns.
     fn execute(&mut self, command: &str) -> Result<Value> {
         let request = json!({ "execute": command });

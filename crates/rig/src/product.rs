@@ -1,9 +1,11 @@
 //! The product as it is installed, for the rig: built, with its languages, laid out by the one list in
 //! `scherzo-install`.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use scherzo_install::{GENERATOR, Layout, Sources, items, programs, put};
 
 use crate::build::Workspace;
@@ -23,5 +25,13 @@ pub fn install(workspace: &Workspace<'_>, tree: &Path) -> Result<()> {
         generated: generated.path(),
         languages: languages.path(),
     };
-    put(&items(&sources, &Layout::default())?, tree)
+    put(&items(&sources, &Layout::default())?, tree)?;
+    enable_activation(tree)
+}
+
+/// The part of `systemctl enable` that has the bus start the service when somebody calls it. It does not start with the system.
+fn enable_activation(tree: &Path) -> Result<()> {
+    let alias = tree.join("etc/systemd/system/dbus-org.scherzo.Scheduler1.service");
+    fs::create_dir_all(alias.parent().context("no parent")?)?;
+    symlink("/usr/lib/systemd/system/scherzod.service", alias).context("cannot make the alias of the unit")
 }

@@ -79,6 +79,8 @@ pub struct GuestMachine {
     pub cmdline: String,
     /// Whether a reboot restarts the machine with the same disk; otherwise it ends.
     pub reboots: bool,
+    /// Whether there is an empty disk besides, `/dev/vdc`.
+    pub empty_disk: bool,
 }
 
 impl Default for GuestMachine {
@@ -91,6 +93,7 @@ impl Default for GuestMachine {
             nr_nodes: 1,
             cmdline: String::new(),
             reboots: false,
+            empty_disk: false,
         }
     }
 }
@@ -99,7 +102,7 @@ impl GuestMachine {
     /// The options of `cargo xtask guest` that make the same machine.
     #[must_use]
     pub fn options(&self) -> String {
-        let Self { nr_cpus, memory_mib, time, topology, nr_nodes, cmdline, reboots: _ } = self;
+        let Self { nr_cpus, memory_mib, time, topology, nr_nodes, cmdline, reboots: _, empty_disk: _ } = self;
         let or_nothing = |is_set: bool, option: String| if is_set { option } else { String::new() };
         [
             format!("--cpus {nr_cpus} --memory {memory_mib} --time {}", time.name()),
@@ -130,6 +133,9 @@ pub const AGENT_SOCKET: &str = "agent.sock";
 pub const CONSOLE_LOG: &str = "console.log";
 /// The name of the socket in the run directory where QEMU's monitor answers.
 pub const MONITOR_SOCKET: &str = "monitor.sock";
+/// The name of the empty disk in the run directory, and its size: enough for every file system.
+const EMPTY_DISK: &str = "empty.img";
+const EMPTY_DISK_BYTES: u64 = 512 << 20;
 /// Where the root shows the run directory.
 const RUN_DIR: &str = "/mnt/run";
 
@@ -183,6 +189,11 @@ pub fn start(
     qemu.args(["-device", "virtio-serial-pci", "-device", &format!("virtserialport,chardev=agent,name={PORT_NAME}")]);
     for disk in [disk, payload].iter().flatten() {
         qemu.args(["-drive", &format!("file={},if=virtio,format=raw,snapshot=on", disk.display())]);
+    }
+    if machine.empty_disk {
+        fs::File::create(run_dir.join(EMPTY_DISK))?.set_len(EMPTY_DISK_BYTES)?;
+        // Only the guest may be cut off, not the host: what the guest has flushed need not reach the host's disk.
+        qemu.args(["-drive", &format!("file={RUN_DIR}/{EMPTY_DISK},if=virtio,format=raw,cache=unsafe")]);
     }
     let log = fs::File::create(run_dir.join("qemu.log"))?;
     qemu.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

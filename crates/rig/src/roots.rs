@@ -51,9 +51,12 @@ const BUILD_PACKAGES: &[&str] = &[
 /// A small system with the services that a desktop has, and the loads that the cases use.
 const GUEST_PACKAGES: &[&str] = &[
     "bpftool",
+    "btrfs-progs",
     "busybox",
     "ca-certificates",
     "dbus",
+    "dbus-broker",
+    "gamemode",
     "gir1.2-umockdev-1.0",
     "kmod",
     "libelf1t64",
@@ -68,10 +71,12 @@ const GUEST_PACKAGES: &[&str] = &[
     "stress-ng",
     "systemd",
     "systemd-sysv",
+    "tuned",
     "udev",
     "umockdev",
     "upower",
     "util-linux",
+    "xfsprogs",
     "zlib1g",
 ];
 
@@ -175,7 +180,8 @@ const DESKTOP_SETUP: &str = "
 /// Run inside the build root once it is there: BPF builds look for plain `clang`.
 const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
 
-/// Run inside the guest root once it is there: nothing that wakes up by itself, and one ordinary user.
+/// Run inside the guest root once it is there: nothing that wakes up by itself, the reference implementation as the bus,
+/// no tuned until a case wants it (it would stop power-profiles-daemon), and one ordinary user.
 const GUEST_SETUP: &str = "
     passwd -d root
     useradd --create-home --uid 1000 person
@@ -185,6 +191,8 @@ const GUEST_SETUP: &str = "
         dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service; do
         ln -sf /dev/null /etc/systemd/system/$unit
     done
+    rm -f /etc/systemd/system/dbus.service /etc/systemd/user/dbus.service
+    rm -f /etc/systemd/system/multi-user.target.wants/tuned.service
     rm -rf /var/cache/apt/archives/*.deb";
 
 /// What a machine behind a proxy needs to reach its mirror.
