@@ -271,6 +271,10 @@ impl<'a> Simulation<'a> {
             Next::Compute(ns) => self.machine.tasks[id].remaining_ns = ns,
             Next::Wake(other) => self.wake_successor(cpu, id, other),
             Next::Fork(ns) => self.fork(cpu, id, ns),
+            Next::Yield(ns) => {
+                self.machine.tasks[id].remaining_ns = ns;
+                self.machine.yield_current(cpu, id);
+            }
             Next::Sleep { until, then_ns } => {
                 self.sleep(id, until, then_ns);
                 self.machine.schedule(cpu);

@@ -19,6 +19,8 @@ pub enum Next {
     },
     /// Wakes the other as its last deed before it does what follows.
     Wake(TaskId),
+    /// Lets others go first, and computes for so long afterwards.
+    Yield(u64),
     /// Begins a child with so much work.
     Fork(u64),
     /// Is done for ever.
@@ -91,7 +93,7 @@ impl Work {
     pub fn demand(&self, whole: u64) -> u64 {
         let of = |interval_ns: u64| whole * self.compute_ns.min(interval_ns) / interval_ns;
         match self.kind {
-            WorkKind::Hog | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => whole,
+            WorkKind::Hog | WorkKind::Yielder | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => whole,
             WorkKind::Napper => of(self.compute_ns + self.sleep_ns),
             WorkKind::Periodic | WorkKind::Chain => of(self.period_ns),
         }
@@ -104,6 +106,7 @@ impl Work {
         }
         match self.kind {
             WorkKind::Hog => (Next::Compute(ENDLESS), None),
+            WorkKind::Yielder => (Next::Yield(self.compute_ns), None),
             WorkKind::Napper => (self.nap(now), None),
             WorkKind::Periodic => {
                 let response = now - self.due_ns;

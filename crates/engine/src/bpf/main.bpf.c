@@ -18,7 +18,7 @@
  *     looks after what waits (watchdog.bpf.h).
  *
  * A CPU picks its next task in dispatch.bpf.h. What happens when a task wakes, must wait, runs and stops is in wake.bpf.h,
- * enqueue.bpf.h and run.bpf.h.
+ * enqueue.bpf.h and run.bpf.h, and when it yields in yield.bpf.h.
  *
  * Unless a setting says otherwise, BPF follows the policy by itself in every mode, without user space (seat.bpf.h).
  *
@@ -37,6 +37,7 @@ char _license[] SEC("license") = "GPL";
 #include "lifecycle.bpf.h"
 #include "reenqueue.bpf.h"
 #include "run.bpf.h"
+#include "yield.bpf.h"
 
 SCX_OPS_DEFINE(scherzo_ops,
 	       .select_cpu		= (void *)scherzo_select_cpu,
@@ -44,6 +45,7 @@ SCX_OPS_DEFINE(scherzo_ops,
 	       .dequeue			= (void *)scherzo_dequeue,
 	       .dispatch		= (void *)scherzo_dispatch,
 	       .tick			= (void *)scherzo_tick,
+	       .yield			= (void *)scherzo_yield,
 	       .running			= (void *)scherzo_running,
 	       .stopping		= (void *)scherzo_stopping,
 	       .update_idle		= (void *)scherzo_update_idle,

@@ -63,6 +63,12 @@ impl Machine {
         call!(self, cpu, tick, p);
     }
 
+    /// False if the scheduler leaves it to the kernel what a yield does.
+    pub(super) fn op_yield(&mut self, cpu: usize, id: TaskId) -> bool {
+        let p = self.tasks[id].raw();
+        call!(self, cpu, yields, p, std::ptr::null_mut()).is_some()
+    }
+
     pub(super) fn op_runnable(&mut self, cpu: usize, id: TaskId, flags: u64) {
         let p = self.tasks[id].raw();
         call!(self, cpu, runnable, p, flags);

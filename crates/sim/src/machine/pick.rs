@@ -259,6 +259,15 @@ impl Machine {
         }
     }
 
+    /// `yield_task_scx()`, and the call of `schedule()` that follows.
+    pub(crate) fn yield_current(&mut self, cpu: usize, id: TaskId) {
+        self.charge(cpu);
+        if self.tasks[id].class == TaskClass::Ext && !self.op_yield(cpu, id) {
+            self.tasks[id].kernel_mut().scx.slice = 0;
+        }
+        self.resched_from(cpu, cpu);
+    }
+
     fn start_tick(&mut self, cpu: usize) {
         if self.cpus[cpu].curr.is_some() && !std::mem::replace(&mut self.cpus[cpu].ticks, true) {
             self.at(self.next_tick(), MachineEvent::Tick(cpu));

@@ -79,6 +79,8 @@ fn one() -> Spanned<usize> {
 pub enum WorkKind {
     /// Computes without end.
     Hog,
+    /// Spins: computes, yields, and so on.
+    Yielder,
     /// Computes, sleeps, and so on.
     Napper,
     /// Has something to compute at the beginning of each period.
@@ -271,7 +273,7 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
         WorkKind::Napper => &["compute_us", "sleep_us"],
         WorkKind::Periodic => &["compute_us", "period_us"],
         WorkKind::Chain => &["period_us"],
-        WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => &["compute_us"],
+        WorkKind::Yielder | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => &["compute_us"],
     };
     for (key, time) in times {
         match time {

@@ -147,6 +147,15 @@ fn nice_levels_keep_their_meaning_in_every_mode() {
     }
 }
 
+/// A task that waits by spinning and yielding leaves the CPU to what it waits for.
+#[test]
+fn who_yields_lets_others_go_first() {
+    let report = run(&scenario("yielders"), &SimulationOptions::default());
+    all_rules_hold(&report);
+    let hogs = report.group("hogs").expect("a group").share;
+    assert!(hogs >= 950, "{report}");
+}
+
 #[test]
 fn starting_programs_gets_its_share() {
     all_are_fair("fork-wait", 10);

@@ -110,6 +110,7 @@ struct sched_ext_ops {
 	void (*dequeue)(struct task_struct *p, u64 deq_flags);
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
 	void (*tick)(struct task_struct *p);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
 	void (*runnable)(struct task_struct *p, u64 enq_flags);
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
