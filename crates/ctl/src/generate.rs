@@ -12,9 +12,7 @@ use scherzo_model::settings::{self, SettingType};
 
 use crate::cli::Options;
 use crate::failure::{Failure, Kind};
-
-/// The names in the registry of `scherzo-policy`, which clients do not depend on; a test compares them.
-const POLICIES: [&str; 2] = ["scherzo", "fifo"];
+use crate::policies::POLICIES;
 
 /// The words that each setting takes as its value. The generators of clap cannot let values depend on another argument.
 fn values_of_settings() -> impl Iterator<Item = (&'static str, String)> {
@@ -106,18 +104,4 @@ fn try_write(directory: &Path) -> io::Result<()> {
         fs::write(&file, complete(&fs::read_to_string(&file)?))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_are_those_of_the_service() {
-        use scherzo_daemon::settings::policy_name;
-        use scherzo_model::PolicyId;
-
-        let known: Vec<_> = (0..9).map(|id| policy_name(PolicyId(id))).take_while(|name| !name.is_empty()).collect();
-        assert_eq!(known, POLICIES);
-    }
 }

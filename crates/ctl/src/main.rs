@@ -16,6 +16,7 @@ mod monitor;
 mod openmetrics;
 mod output;
 mod patience;
+mod policies;
 mod screen;
 mod signals;
 mod stats;

@@ -4,6 +4,7 @@
 mod contract;
 mod extension;
 mod header;
+mod policies;
 mod settings;
 
 use std::fs;
@@ -64,6 +65,7 @@ fn files_with_contract(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
 pub(crate) fn files() -> Vec<(&'static str, String)> {
     vec![
         ("crates/wire/include/scherzo_model.h", header::text()),
+        ("crates/ctl/src/policies.rs", policies::text()),
         ("data/scherzo.toml", settings::text()),
         ("data/gnome-shell/scherzo@scherzo.org/modes.js", extension::text()),
     ]
