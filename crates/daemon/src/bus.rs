@@ -49,7 +49,7 @@ pub struct BusInterface {
     /// What was found when the host was last looked at, which is done once at a time.
     pub diagnosis: tokio::sync::Mutex<Option<Diagnosis>>,
     /// Counts the calls of each user.
-    pub callers: Callers,
+    pub callers: Arc<Callers>,
     /// Decides which caller may do what.
     pub authorizer: Arc<dyn Authorizer>,
 }

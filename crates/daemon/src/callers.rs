@@ -4,12 +4,14 @@
 //! Waiting calls are what stops a flood: a bus lets a connection have so many calls open, and refuses the others itself. Refusals of
 //! ours would be followed by the next call at once. Only if more wait than one expects of a user they are refused.
 //!
-//! An answer still has to be written when its call's turn ends, and the bus to pass it on. So a turn that other calls of the user wait
-//! for lasts for a moment after the answer (`PAUSE`): answers would otherwise pile up, and everybody's would come after them.
+//! An answer still has to be written when its call's turn ends, and the bus to pass it on. So the turns of a user who has had many
+//! answers lately, or has calls that wait, last for a moment after the answer (`PAUSE`): answers would otherwise pile up, and
+//! everybody's would come after them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
@@ -23,12 +25,15 @@ use zbus::message::Header;
 use crate::authorize::sender_uid;
 
 /// Calls of one user that are worked on at once, by what they take.
-const NR_READS_AT_ONCE: usize = 2;
+const NR_READS_AT_ONCE: usize = 4;
 const NR_SIMPLE_AT_ONCE: usize = 16;
 const NR_LONG_AT_ONCE: usize = 1;
-/// How long a turn lasts after its call was answered, while others of the user wait for one: a user who floods is given 40 readings,
-/// 320 simple answers and 20 long ones a second.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long a turn lasts after its call was answered, if the user has calls that wait for one, or has had many answers lately.
+const PAUSE: Duration = Duration::from_millis(150);
+/// As many answers of a kind a user gets without a pause, and so many more each second: what clients ask for at a start, and while
+/// they show what changes.
+const NR_WITHOUT_PAUSE: u32 = 100;
+const NR_WITHOUT_PAUSE_PER_S: u32 = 20;
 /// Calls of one user that wait or are worked on: as many as the system bus lets some twenty connections have open.
 const MAX_OPEN_PER_USER: usize = 2560;
 /// Names whose users are remembered. A name is never given to another program.
@@ -50,6 +55,7 @@ pub(crate) enum Cost {
 pub struct Callers {
     names: Mutex<HashMap<String, Arc<OnceCell<Option<u32>>>>>,
     users: Users,
+    ended: AtomicBool,
 }
 
 /// Those who have calls open.
@@ -69,11 +75,32 @@ struct Turns {
     /// Calls that have a turn or wait for one.
     nr_open: usize,
     at_once: Arc<Semaphore>,
+    /// What is left of [`NR_WITHOUT_PAUSE`], as of that time.
+    nr_without_pause: u32,
+    counted: Instant,
 }
 
 impl Turns {
     fn new(nr_at_once: usize) -> Self {
-        Self { nr_at_once, nr_open: 0, at_once: Arc::new(Semaphore::new(nr_at_once)) }
+        let at_once = Arc::new(Semaphore::new(nr_at_once));
+        Self { nr_at_once, nr_open: 0, at_once, nr_without_pause: NR_WITHOUT_PAUSE, counted: Instant::now() }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.counted).min(Duration::from_mins(1));
+        let nr_more = (passed * NR_WITHOUT_PAUSE_PER_S).as_secs() as u32;
+        if nr_more > 0 {
+            self.nr_without_pause = NR_WITHOUT_PAUSE.min(self.nr_without_pause + nr_more);
+            self.counted = now;
+        }
+    }
+
+    /// Whether the turn of a call that is answered now lasts for a moment longer.
+    fn is_paused(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        let has_had_many = self.nr_without_pause == 0;
+        self.nr_without_pause = self.nr_without_pause.saturating_sub(1);
+        has_had_many || self.nr_open > self.nr_at_once
     }
 }
 
@@ -87,6 +114,15 @@ impl Default for User {
 impl User {
     fn nr_open(&self) -> usize {
         [&self.reads, &self.simple, &self.long].iter().map(|turns| turns.nr_open).sum()
+    }
+
+    /// Nothing need be remembered of this user.
+    fn is_forgettable(&mut self, now: Instant) -> bool {
+        let turns = [&mut self.reads, &mut self.simple, &mut self.long];
+        turns.into_iter().all(|turns| {
+            turns.refill(now);
+            turns.nr_open == 0 && turns.nr_without_pause == NR_WITHOUT_PAUSE
+        })
     }
 
     fn turns(&mut self, cost: Cost) -> &mut Turns {
@@ -108,14 +144,14 @@ pub(crate) struct Admitted {
 /// A call's turn among those of its user.
 #[derive(Debug)]
 struct HeldTurn {
-    // In this order: the user is forgotten with the last call.
+    // In this order: the next call's turn begins before this one is closed.
     _permit: OwnedSemaphorePermit,
     open: OpenCall,
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let Some(turn) = self.turn.take().filter(|turn| turn.open.others_wait()) else { return };
+        let Some(turn) = self.turn.take().filter(|turn| turn.open.is_paused()) else { return };
         // Without a runtime nobody waits any more.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
@@ -157,13 +193,30 @@ impl Callers {
 
     async fn wait_for_turn(&self, caller: Caller, cost: Cost) -> Result<Admitted, Error> {
         let (open, turns) = self.open(caller.uid, cost)?;
-        // Turns are never closed.
+        if self.ended.load(Ordering::SeqCst) {
+            return Ok(Admitted { caller, turn: None });
+        }
+        // Closed once the service ends.
         let turn = turns.acquire_owned().await.ok().map(|permit| HeldTurn { _permit: permit, open });
         Ok(Admitted { caller, turn })
     }
 
+    /// The service ends: what waits for a turn is let in at once, to be told so.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        for user in lock(&self.users).values_mut() {
+            for cost in [Cost::Read, Cost::Simple, Cost::Long] {
+                user.turns(cost).at_once.close();
+            }
+        }
+    }
+
     fn open(&self, uid: Option<u32>, cost: Cost) -> Result<(OpenCall, Arc<Semaphore>), Error> {
         let mut users = lock(&self.users);
+        if !users.contains_key(&uid) {
+            let now = Instant::now();
+            users.retain(|_, user| !user.is_forgettable(now));
+        }
         let user = users.entry(uid).or_default();
         if user.nr_open() >= MAX_OPEN_PER_USER {
             return Err(Error::LimitReached(
@@ -178,11 +231,10 @@ impl Callers {
 }
 
 impl OpenCall {
-    /// Calls of the user wait for a turn like this one's.
-    fn others_wait(&self) -> bool {
+    /// It is answered, and its turn lasts for a moment longer.
+    fn is_paused(&self) -> bool {
         let mut users = lock(&self.users);
-        let turns = users.get_mut(&self.uid).map(|user| user.turns(self.cost));
-        turns.is_some_and(|turns| turns.nr_open > turns.nr_at_once)
+        users.get_mut(&self.uid).is_some_and(|user| user.turns(self.cost).is_paused(Instant::now()))
     }
 }
 
@@ -191,9 +243,6 @@ impl Drop for OpenCall {
         let mut users = lock(&self.users);
         if let Some(user) = users.get_mut(&self.uid) {
             user.turns(self.cost).nr_open -= 1;
-            if user.nr_open() == 0 {
-                users.remove(&self.uid);
-            }
         }
     }
 }
@@ -205,11 +254,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use futures_util::FutureExt;
 
     use super::*;
+
+    impl Callers {
+        fn nr_open(&self, uid: u32) -> usize {
+            lock(&self.users).get(&Some(uid)).map_or(0, User::nr_open)
+        }
+    }
 
     fn caller(uid: u32) -> Caller {
         Caller { name: format!(":1.{uid}"), uid: Some(uid) }
@@ -232,7 +285,7 @@ mod tests {
         admitted.pop();
         let next = next.await.unwrap();
         drop((admitted, long, next));
-        assert!(lock(&callers.users).is_empty(), "nothing is left of answered calls");
+        assert_eq!(callers.nr_open(1000), 0, "nothing is left of answered calls");
     }
 
     #[tokio::test]
@@ -251,7 +304,46 @@ mod tests {
         others.expect("others do not feel it").unwrap();
         drop(third.await.unwrap());
         assert!(answered.elapsed() >= PAUSE);
-        assert!(lock(&callers.users).is_empty());
+        assert_eq!(callers.nr_open(1000), 0);
+    }
+
+    #[tokio::test]
+    async fn turns_last_after_many_answers() {
+        let callers = Callers::default();
+        let answered = async || callers.wait_for_turn(caller(1000), Cost::Read).await.map(drop).unwrap();
+        for _ in 0..NR_WITHOUT_PAUSE {
+            answered().await;
+        }
+        assert_eq!(callers.nr_open(1000), 0, "so many are nothing special");
+        for _ in 0..=2 * NR_WITHOUT_PAUSE_PER_S {
+            let Some(()) = answered().now_or_never() else { return };
+        }
+        panic!("no call had to wait for the pause of an earlier one");
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_user_is_forgotten_in_time() {
+        let now = Instant::now();
+        let mut user = User::default();
+        assert!(user.is_forgettable(now));
+        assert!(!user.reads.is_paused(now) && !user.is_forgettable(now));
+        let later = now + Duration::from_secs(1);
+        assert!(user.is_forgettable(later));
+        user.reads.nr_without_pause = 0;
+        assert!(user.reads.is_paused(later), "the last of them was {later:?}");
+        assert!(!user.is_forgettable(later + Duration::from_secs(4)));
+        assert!(user.is_forgettable(later + Duration::from_secs(6)));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_turn_once_the_service_ends() {
+        let callers = Callers::default();
+        let _first = callers.wait_for_turn(caller(1000), Cost::Long).await.unwrap();
+        let mut second = Box::pin(callers.wait_for_turn(caller(1000), Cost::Long));
+        assert!((&mut second).now_or_never().is_none());
+        callers.end();
+        assert!(second.now_or_never().is_some());
+        assert!(callers.wait_for_turn(caller(1000), Cost::Long).now_or_never().is_some());
     }
 
     #[test]

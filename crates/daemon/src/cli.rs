@@ -131,12 +131,13 @@ pub async fn serve<E: Engine>(
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
     let (shell, published) = MainLoop::new(parts)?;
     let (requests, calls) = mpsc::channel(NR_INPUTS);
+    let callers = Arc::new(Callers::default());
     let service = BusInterface {
         inputs: requests,
         published,
         root,
         diagnosis: tokio::sync::Mutex::default(),
-        callers: Callers::default(),
+        callers: Arc::clone(&callers),
         authorizer: Arc::new(authorizer),
     };
     bus.object_server().at(OBJECT_PATH, service).await?;
@@ -158,6 +159,7 @@ pub async fn serve<E: Engine>(
     shell.run(inbox, calls).await.context("cannot make a timer")?;
     // Tasks that still use the bus would keep it open.
     followers.shutdown().await;
+    callers.end();
     let lost = bus.is_closed();
     bus.graceful_shutdown().await;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
