@@ -6,7 +6,7 @@ use zbus::{Structure, Variant};
 
 use crate::support::{Client, Stage};
 
-/// Beyond a hundred a message takes some thousand times as long as a case without a bus, as calls that come so fast have to wait.
+/// A message takes some thousand times as long as a case without a bus, with the looks at what has changed.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 1_000;
 const MEMBERS: [&str; 19] = [
