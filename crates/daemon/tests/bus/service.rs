@@ -185,8 +185,12 @@ async fn the_history_survives_a_restart() {
     client.scheduler.set_mode("fifo").await.unwrap();
     stage.tree().unload().unwrap();
     client.wait_for_state("fallback").await;
-    // Fallback is told before what the engine says of its end has been noted; what is shown has been noted.
-    eventually("the mode is taken back", async || client.snapshot().await.requested_mode == "auto").await;
+    // What happens is told before it is on the disk, which the loop does not wait for.
+    let file = stage.file("var/lib/scherzo/history.jsonl");
+    eventually("all six entries are on the disk", async || {
+        std::fs::read_to_string(&file).unwrap_or_default().lines().count() == 6
+    })
+    .await;
     daemon.signal(Signal::KILL);
     daemon.end();
     let _daemon = stage.serve(&[]).await;
