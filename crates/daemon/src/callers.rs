@@ -89,14 +89,16 @@ impl Turns {
     fn refill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.counted).min(Duration::from_mins(1));
         let nr_more = (passed * NR_WITHOUT_PAUSE_PER_S).as_secs() as u32;
-        if nr_more > 0 {
-            self.nr_without_pause = NR_WITHOUT_PAUSE.min(self.nr_without_pause + nr_more);
-            self.counted = now;
-        }
+        self.nr_without_pause = NR_WITHOUT_PAUSE.min(self.nr_without_pause + nr_more);
+        // A part of one counts the next time.
+        self.counted = match self.nr_without_pause {
+            NR_WITHOUT_PAUSE => now,
+            _ => self.counted + Duration::from_secs(nr_more.into()) / NR_WITHOUT_PAUSE_PER_S,
+        };
     }
 
-    /// Whether the turn of a call that is answered now lasts for a moment longer.
-    fn is_paused(&mut self, now: Instant) -> bool {
+    /// A call is answered: whether its turn lasts for a moment longer.
+    fn count_answer(&mut self, now: Instant) -> bool {
         self.refill(now);
         let has_had_many = self.nr_without_pause == 0;
         self.nr_without_pause = self.nr_without_pause.saturating_sub(1);
@@ -151,7 +153,7 @@ struct HeldTurn {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let Some(turn) = self.turn.take().filter(|turn| turn.open.is_paused()) else { return };
+        let Some(turn) = self.turn.take().filter(|turn| turn.open.count_answer()) else { return };
         // Without a runtime nobody waits any more.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
@@ -231,13 +233,13 @@ impl Callers {
 }
 
 impl OpenCall {
-    /// It is answered, and its turn lasts for a moment longer. Not root's: that user could end the service as well.
-    fn is_paused(&self) -> bool {
+    /// It is answered: whether its turn lasts for a moment longer. Not root's: that user could end the service as well.
+    fn count_answer(&self) -> bool {
         if self.uid == Some(0) {
             return false;
         }
         let mut users = lock(&self.users);
-        users.get_mut(&self.uid).is_some_and(|user| user.turns(self.cost).is_paused(Instant::now()))
+        users.get_mut(&self.uid).is_some_and(|user| user.turns(self.cost).count_answer(Instant::now()))
     }
 }
 
@@ -339,13 +341,23 @@ mod tests {
         let now = Instant::now();
         let mut user = User::default();
         assert!(user.is_forgettable(now));
-        assert!(!user.reads.is_paused(now) && !user.is_forgettable(now));
+        assert!(!user.reads.count_answer(now) && !user.is_forgettable(now));
         let later = now + Duration::from_secs(1);
         assert!(user.is_forgettable(later));
         user.reads.nr_without_pause = 0;
-        assert!(user.reads.is_paused(later), "the last of them was {later:?}");
+        assert!(user.reads.count_answer(later), "the last of them was {later:?}");
         assert!(!user.is_forgettable(later + Duration::from_secs(4)));
         assert!(user.is_forgettable(later + Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn answers_without_a_pause_come_at_their_rate_however_often_one_looks() {
+        let mut turns = Turns { nr_without_pause: 0, ..Turns::new(1) };
+        let start = turns.counted;
+        for tenths_ms in (990..=20_000).step_by(990) {
+            turns.refill(start + Duration::from_micros(100 * tenths_ms));
+        }
+        assert_eq!(turns.nr_without_pause, 39, "in 1.98 s");
     }
 
     #[tokio::test]
