@@ -16,6 +16,8 @@ pub const ACTION_SET_MODE: &str = "org.scherzo.Scheduler1.set-mode";
 pub const ACTION_SET_ENGINE: &str = "org.scherzo.Scheduler1.set-engine";
 /// polkit action for holding a mode while a program runs.
 pub const ACTION_HOLD_MODE: &str = "org.scherzo.Scheduler1.hold-mode";
+/// polkit action for naming the control group of the application in front.
+pub const ACTION_SET_FOREGROUND: &str = "org.scherzo.Scheduler1.set-foreground";
 /// polkit action for changing how the scheduler works.
 pub const ACTION_CONFIGURE: &str = "org.scherzo.Scheduler1.configure";
 /// polkit action for changing which rules choose the mode.

@@ -34,6 +34,11 @@ pub trait Scheduler {
     #[zbus(allow_interactive_auth)]
     fn set_engine(&self, engine: &str) -> Result<(), Error>;
 
+    /// Names the control group of the application in front, by its path in the default hierarchy; an empty one names none.
+    /// It ends with this connection.
+    #[zbus(allow_interactive_auth)]
+    fn set_foreground(&self, group: &str) -> Result<(), Error>;
+
     /// Holds a mode until it is released or this connection ends; answers with the hold's cookie.
     #[zbus(allow_interactive_auth)]
     fn hold_mode(&self, mode: &str, reason: &str, application: &str) -> Result<u32, Error>;
@@ -172,6 +177,10 @@ pub trait Scheduler {
     /// What programs hold, the oldest first.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn holds(&self) -> zbus::Result<Vec<HashMap<String, OwnedVariant>>>;
+
+    /// The path of the control group in front, empty if there is none, or it is another user's.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn foreground(&self) -> zbus::Result<String>;
 
     /// Every setting by its name.
     #[zbus(property)]

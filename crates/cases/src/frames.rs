@@ -1,5 +1,7 @@
 //! A game at 60 frames a second is in time, whatever computes beside it.
 
+use std::fmt;
+
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
@@ -17,12 +19,19 @@ const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
 const SECONDS: u32 = 16;
 
 #[derive(Debug, Deserialize)]
-struct FrameFigures {
+pub(super) struct FrameFigures {
     nr_frames: u64,
     nr_missed: u64,
-    missed_percent: f64,
+    pub(super) missed_percent: f64,
     wake_us: FramePercentiles,
-    groups: Vec<GroupFigures>,
+    pub(super) groups: Vec<GroupFigures>,
+}
+
+impl fmt::Display for FrameFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nr_frames, nr_missed, wake_us: FramePercentiles { p50, p95, p99 }, .. } = self;
+        write!(f, "{nr_missed} of {nr_frames} frames missed; wake-up p50 {p50:.0} µs, p95 {p95:.0} µs, p99 {p99:.0} µs")
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,11 +63,8 @@ pub(super) fn beside_nappers(guest: &mut Guest) -> Result<()> {
 
 fn ensure_in_time(guest: &mut Guest, group: &str) -> Result<()> {
     let figures: FrameFigures = beside_interactive(guest, &format!("frames {GAME} --seconds {SECONDS}"), &[group])?;
-    let FrameFigures { nr_frames, nr_missed, missed_percent, wake_us: FramePercentiles { p50, p95, p99 }, groups } =
-        &figures;
-    say(&format!(
-        "{nr_missed} of {nr_frames} frames missed; wake-up p50 {p50:.0} µs, p95 {p95:.0} µs, p99 {p99:.0} µs"
-    ));
+    let FrameFigures { nr_frames, nr_missed, missed_percent, groups, .. } = &figures;
+    say(&figures.to_string());
     say_groups(groups);
     ensure!(
         *missed_percent <= MAX_MISSED_PERCENT,

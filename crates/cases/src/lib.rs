@@ -9,6 +9,7 @@ mod basics;
 mod cores;
 pub mod demo;
 mod faults;
+mod foreground;
 mod frames;
 mod hardening;
 mod idle;
@@ -163,6 +164,8 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
     case("messages between pairs", messages::between_pairs),
+    case("one of two scopes in front", foreground::two_scopes),
+    case("long frames in front", foreground::frames),
     case("a limit of half a CPU", limits::half_a_cpu),
     case("a limit of 2 % of a CPU", limits::two_percent),
     case("limits within limits", limits::nested),

@@ -16,7 +16,7 @@ use scherzo_rig::service::{
 use scherzo_rig::shell::Shell;
 
 /// Of its share, by which a group may get more or less.
-const TOLERANCE: f64 = 0.05;
+pub(super) const TOLERANCE: f64 = 0.05;
 /// The same where nice levels differ, and where tasks nap.
 const WIDE_TOLERANCE: f64 = 0.1;
 /// Of the machine, what all groups get together at least where they would take all of it: the rest is the kernel's own work, and
@@ -39,8 +39,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct GroupFigures {
     name: String,
-    cpus: f64,
-    share: f64,
+    pub(super) cpus: f64,
+    pub(super) share: f64,
     longest_gap_ms: f64,
     longest_wake_ms: f64,
 }
@@ -173,7 +173,7 @@ impl GroupFigures {
         Ok(())
     }
 
-    fn ensure_share(&self, tolerance: f64) -> Result<()> {
+    pub(super) fn ensure_share(&self, tolerance: f64) -> Result<()> {
         let Self { name, cpus, share, .. } = self;
         let allowed = (tolerance * share).max(LEAST_TOLERANCE);
         ensure!(
@@ -217,12 +217,21 @@ pub(super) fn beside_interactive<T: for<'a> Deserialize<'a>>(
     command: &str,
     groups: &[impl AsRef<str>],
 ) -> Result<T> {
+    bench_beside_interactive(guest, &format!("scherzo-bench {command}"), groups)
+}
+
+/// The same of a shell command that ends with one of `scherzo-bench`.
+pub(super) fn bench_beside_interactive<T: for<'a> Deserialize<'a>>(
+    guest: &mut Guest,
+    command: &str,
+    groups: &[impl AsRef<str>],
+) -> Result<T> {
     let loaded = ensure_loaded(guest)?;
     wait_for_calm(guest)?;
     call(guest, "SetMode", "s interactive")?;
     call(guest, "SetPreemption", "b true")?;
     let groups: Vec<_> = groups.iter().flat_map(|group| ["--group", group.as_ref()]).collect();
-    let printed = guest.check(&format!("scherzo-bench {command} --json {}", groups.join(" ")), LIMIT)?;
+    let printed = guest.check(&format!("{command} --json {}", groups.join(" ")), LIMIT)?;
     ensure_undisturbed(guest, &loaded)?;
     serde_json::from_str(&printed).with_context(|| format!("scherzo-bench printed: {printed}"))
 }

@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser,
+};
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_model::settings::{self, SettingFacts};
@@ -145,6 +147,20 @@ pub(crate) enum Command {
     ///
     /// The newest hold decides, but low-power comes before all; a choice of mode by a person releases all holds.
     Hold(HoldOptions),
+    /// Have an application count as the one in front until Ctrl-C
+    ///
+    /// Desktops do this by themselves, with SetForeground on D-Bus. The application is named by its control group: its
+    /// tasks weigh four times as much as otherwise, or what the setting foreground_percent says.
+    ///
+    /// A group is named by its path, as /proc/PID/cgroup shows it after "0::". It must be one of your own session's, but
+    /// root may name any.
+    ///
+    /// For a program that runs: `scherzoctl foreground "$(sed -n s/^0:://p /proc/PID/cgroup)"`
+    Foreground {
+        /// Such as /user.slice/user-1000.slice/user@1000.service/app.slice/app-game.scope
+        #[arg(value_name = "PATH", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
+        group: String,
+    },
     /// Print the statistics since the scheduler was loaded
     Stats {
         /// How; prometheus is for the textfile collector of its node exporter

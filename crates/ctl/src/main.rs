@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod doctor;
 mod failure;
+mod foreground;
 mod generate;
 mod held;
 mod history;
@@ -64,6 +65,9 @@ async fn run(options: &Options, output: &Output) -> Result<ExitCode, Failure> {
     match &options.command {
         Command::Run(run) => return hold::run(options.session, output, run).await,
         Command::Hold(hold) => return hold::hold(&CommandClient::connect(options.session).await?, output, hold).await,
+        Command::Foreground { group } => {
+            return foreground::keep(&CommandClient::connect(options.session).await?, group).await;
+        }
         Command::Generate { directory } => generate::write(directory)?,
         Command::Doctor => doctor::run(options.session, output).await?,
         Command::IsRunning { quiet } => status::is_running(options.session, output, *quiet).await?,
@@ -78,6 +82,7 @@ async fn talk(client: &CommandClient, output: &Output, command: &Command) -> Res
         // `run` has handled these.
         Command::Run(_)
         | Command::Hold(_)
+        | Command::Foreground { .. }
         | Command::Applications { .. }
         | Command::Doctor
         | Command::IsRunning { .. }

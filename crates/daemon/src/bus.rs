@@ -14,29 +14,32 @@ use std::sync::Arc;
 use scherzo_api::Error;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
+    ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_FOREGROUND,
+    ACTION_SET_MODE,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
 use tokio::sync::{mpsc, watch};
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
-use zbus::{Connection, OwnedFd, OwnedVariant, Variant};
+use zbus::{Connection, OwnedFd, OwnedVariant};
 
 use crate::authorize::Authorizer;
 use crate::callers::{Callers, Cost};
 use crate::describe::{self, Description};
 use crate::diagnose::{self, Diagnosis};
+use crate::foreground;
 use crate::input::{Answer, HistoryEntry, Input};
 use crate::rivals;
-use crate::settings::{self, Settings};
+use crate::settings;
 use crate::visibility::{Viewer, is_of_hold, show_history, show_hold};
 use arguments::{END_NEEDS_MODE, HOLD_NEEDS_MODE, parse_mode_of_its_own};
 pub(crate) use arguments::{check_changes, error_of, parse_engine, parse_mode};
 use asking::stopping;
 use descriptor::DescriptorTie;
 use scherzo_supervisor::{Hold, HoldRequest, Published, Request, Tie, check_seconds};
-pub(crate) use telling::{emit_changes, until_gone};
+use telling::show_settings;
+pub(crate) use telling::{changes, emit_changes, invalidations, until_gone};
 
 /// The object at [`OBJECT_PATH`].
 pub struct BusInterface {
@@ -52,10 +55,6 @@ pub struct BusInterface {
     pub callers: Arc<Callers>,
     /// Decides which caller may do what.
     pub authorizer: Arc<dyn Authorizer>,
-}
-
-fn show_settings(current: Settings) -> HashMap<String, OwnedVariant> {
-    settings::ALL.iter().map(|setting| (setting.key.to_owned(), settings::to_variant(setting.get(current)))).collect()
 }
 
 #[zbus::interface(name = "org.scherzo.Scheduler1", introspection_docs = false)]
@@ -114,6 +113,20 @@ impl BusInterface {
     ) -> Result<(), Error> {
         let seat = parse_engine(engine)?;
         self.ask_with(bus, &call, ACTION_SET_ENGINE, Request::SetEngine(seat)).await.map(drop)
+    }
+
+    async fn set_foreground(
+        &self,
+        group: String,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        let admitted = self.callers.admit(bus, &call, Cost::Simple).await?;
+        let found = self.find_foreground(group, admitted.caller.uid).await?;
+        if found.is_some() {
+            self.authorizer.check(bus, &call, ACTION_SET_FOREGROUND).await?;
+        }
+        self.ask(&admitted, Request::SetForeground(found)).await.map(drop)
     }
 
     #[zbus(out_args("cookie"))]
@@ -399,6 +412,20 @@ impl BusInterface {
         holds.iter().map(|hold| show_hold(hold, Viewer::User(asking))).collect()
     }
 
+    #[zbus(property(emits_changed_signal = "false"))]
+    async fn foreground(
+        &self,
+        #[zbus(header)] call: Option<Header<'_>>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> String {
+        let foreground = self.published(|now| now.foreground.clone());
+        let asking = match call {
+            Some(call) if foreground.is_some() => self.callers.uid(bus, &call).await,
+            _ => None,
+        };
+        foreground::show(foreground.as_ref(), Viewer::User(asking))
+    }
+
     #[zbus(property)]
     fn settings(&self) -> HashMap<String, OwnedVariant> {
         show_settings(self.published(|now| now.settings))
@@ -418,47 +445,4 @@ impl BusInterface {
     fn version(&self) -> String {
         env!("CARGO_PKG_VERSION").to_owned()
     }
-}
-
-/// Properties that differ between two publications, by name.
-pub(crate) fn changes(old: &Published, new: &Published) -> HashMap<&'static str, Variant<'static>> {
-    let mut changed = HashMap::new();
-    let mut compare = |name, before: Variant<'static>, now: Variant<'static>| {
-        if before != now {
-            changed.insert(name, now);
-        }
-    };
-    let text = |text: &str| Variant::new(text.to_owned());
-    compare("Enabled", old.enabled.into(), new.enabled.into());
-    compare("State", text(old.state.name()), text(new.state.name()));
-    compare("Mode", text(old.choice.mode.name()), text(new.choice.mode.name()));
-    compare("RequestedMode", text(old.requested_mode.name()), text(new.requested_mode.name()));
-    let until = |now: &Published| now.requested_until_s.unwrap_or_default();
-    compare("RequestedModeUntil", until(old).into(), until(new).into());
-    compare("Reason", text(old.why.reason.name()), text(new.why.reason.name()));
-    let arguments = |now: &Published| Variant::new(details::to_wire(&now.why.details));
-    compare("ReasonArgs", arguments(old), arguments(new));
-    compare("Preemption", old.choice.preemption.into(), new.choice.preemption.into());
-    compare("Engine", text(old.choice.seat.name()), text(new.choice.seat.name()));
-    compare("KernelOps", text(&old.kernel_ops), text(&new.kernel_ops));
-    compare("OnBattery", old.on_battery.into(), new.on_battery.into());
-    compare("PowerProfile", text(&old.power_profile), text(&new.power_profile));
-    let settings = |now: &Published| Variant::new(show_settings(now.settings));
-    if old.settings != new.settings {
-        compare("Settings", settings(old), settings(new));
-    }
-    let modes = |now: &Published| Variant::new(describe::modes(now));
-    if (old.state, old.why.reason) != (new.state, new.why.reason) {
-        compare("ModeDetails", modes(old), modes(new));
-    }
-    compare("LastError", text(&old.errors()), text(&new.errors()));
-    compare("LastErrorId", text(old.error_id()), text(new.error_id()));
-    let arguments = |now: &Published| Variant::new(describe::error_arguments(now));
-    compare("LastErrorArgs", arguments(old), arguments(new));
-    changed
-}
-
-/// Properties that differ, but whose value is not the same for everyone.
-pub(crate) fn invalidations(old: &Published, new: &Published) -> Vec<&'static str> {
-    if old.holds == new.holds { Vec::new() } else { vec!["Holds"] }
 }

@@ -19,8 +19,8 @@ use crate::bus::{check_changes, parse_engine, parse_mode};
 use crate::engine::event_of;
 use crate::settings::{self, Settings};
 use scherzo_supervisor::{
-    Action, Boot, Build, Caller, Desired, EngineCommand, EngineEvent, Event, Gone, HoldRequest, Kernel, Published,
-    Reply, Request, RequestId, Run, Start, Supervisor, Tie,
+    Action, Boot, Build, Caller, Desired, EngineCommand, EngineEvent, Event, ForegroundGroup, Gone, HoldRequest,
+    Kernel, Published, Reply, Request, RequestId, Run, Start, Supervisor, Tie,
 };
 
 const FEW_CASES: u64 = 10_000;
@@ -202,7 +202,7 @@ const SECONDS: std::ops::Range<u32> = 3_600..1_000_000;
 /// A call as the interface would handle it. True if it was refused.
 fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
     let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
-    let request = match random.u8(..15) {
+    let request = match random.u8(..16) {
         0 => Request::SetEnabled(random.bool()),
         1 => Request::SetPreemption(random.bool()),
         2 => Request::GetStats,
@@ -219,6 +219,9 @@ fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
             Ok(RequestedMode::Mode(mode)) => Request::SetModeFor(mode, random.u32(SECONDS)),
             _ => return true,
         },
+        12 => Request::SetForeground(
+            random.bool().then(|| ForegroundGroup { path: word(random), cgroup: random.u64(..) }),
+        ),
         8 => return check_changes(&changes(random)).is_err(),
         9 => match parse_mode(&word(random)) {
             Ok(mode) => Request::SetMode(mode),

@@ -13,6 +13,7 @@
 //! - [`diagnose`]: what is wrong, and what to do; [`rivals`]: other services that load schedulers;
 //! - [`log`] and [`log_control`]: what is logged; `manager`: what the service manager is told;
 //! - [`power`]: what the power daemons say; `profile`: what one of them is asked;
+//! - `foreground`: which control group may be named as that of the application in front;
 //! - [`history`]: what has happened;
 //! - [`settings`] and [`config`]: settings as the bus carries them, and the files they come from;
 //! - [`session`]: whether someone has logged in;
@@ -30,6 +31,7 @@ pub mod config;
 pub mod describe;
 pub mod diagnose;
 pub mod engine;
+mod foreground;
 #[cfg(test)]
 mod fuzz;
 pub mod history;

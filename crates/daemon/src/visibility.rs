@@ -19,7 +19,7 @@ pub enum Viewer {
 }
 
 impl Viewer {
-    fn may_see_all_of(self, owner: Option<u32>) -> bool {
+    pub(crate) fn may_see_all_of(self, owner: Option<u32>) -> bool {
         match self {
             Self::Administrator | Self::User(Some(0)) => true,
             Self::User(user) => user.is_some() && user == owner,

@@ -207,4 +207,6 @@ fn default_dispatch(record: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
 pub fn publish_limits(page: &ControlPage, settings: &LoadSettings) {
     page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
     page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
+    page.foreground_percent.store(settings.foreground_percent.into(), Relaxed);
+    page.foreground_cgroup.store(settings.foreground_cgroup, Relaxed);
 }

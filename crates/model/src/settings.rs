@@ -23,6 +23,9 @@ macro_rules! for_each_setting {
                     slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime. Only the policy \"classes\" goes by this.";
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used. Only the policy \"classes\" goes by this.";
                 }
+                "The application in front, where the desktop says which that is. This changes at once as well." {
+                    foreground_percent: u32 = 400, Number(100, 1_000), AtOnce, "What its control group weighs, in percent of its own weight: 100 to 1000. 100 gives it nothing more.";
+                }
                 "Where the policy is applied. This changes at once as well." {
                     kernel_seat: bool = true, Flag, AtOnce, "The kernel side applies the policy by itself. Without it the engine decides, in user space. `scherzoctl engine` chooses as well; that lasts until this is changed.";
                 }
@@ -144,6 +147,15 @@ impl Word for u32 {
     }
 }
 
+impl Word for u64 {
+    fn to_word(self) -> u64 {
+        self
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some(word)
+    }
+}
+
 impl Word for bool {
     fn to_word(self) -> u64 {
         self.into()
@@ -206,23 +218,25 @@ macro_rules! tables {
             pub mode: Mode,
             /// Preemption on or off.
             pub preemption: bool,
+            /// The number of the control group in front, in the default hierarchy; 0 if there is none.
+            pub foreground_cgroup: u64,
             $($(#[doc = $text] pub $key: $type,)+)+
         }
 
         impl Default for LoadSettings {
             fn default() -> Self {
-                Self { mode: Mode::Interactive, preemption: true, $($($key: $default,)+)+ }
+                Self { mode: Mode::Interactive, preemption: true, foreground_cgroup: 0, $($($key: $default,)+)+ }
             }
         }
 
         impl LoadSettings {
             /// Words of the encoded form.
-            pub const NR_WORDS: usize = 2 + [$($(stringify!($key)),+),+].len();
+            pub const NR_WORDS: usize = 3 + [$($(stringify!($key)),+),+].len();
 
             /// One word for each field, in order.
             #[must_use]
             pub fn to_words(&self) -> [u64; Self::NR_WORDS] {
-                [self.mode.to_word(), self.preemption.to_word(), $($(self.$key.to_word(),)+)+]
+                [self.mode.to_word(), self.preemption.to_word(), self.foreground_cgroup.to_word(), $($(self.$key.to_word(),)+)+]
             }
 
             /// Reads untrusted words; `None` if one makes no sense for its field.
@@ -232,6 +246,7 @@ macro_rules! tables {
                 Some(Self {
                     mode: Mode::from_word(words.next()?)?,
                     preemption: bool::from_word(words.next()?)?,
+                    foreground_cgroup: u64::from_word(words.next()?)?,
                     $($($key: <$type>::from_word(words.next()?)?,)+)+
                 })
             }
@@ -375,7 +390,7 @@ mod tests {
     fn keys_are_unique_and_numbers_carry_their_unit() {
         for (at, setting) in all().enumerate() {
             assert!(all().take(at).all(|other| other.key != setting.key), "{}", setting.key);
-            let has_unit = ["_us", "_ms", "_s"].iter().any(|unit| setting.key.ends_with(unit));
+            let has_unit = ["_us", "_ms", "_s", "_percent"].iter().any(|unit| setting.key.ends_with(unit));
             assert_eq!(has_unit, matches!(setting.values, SettingType::Number(..)), "{}", setting.key);
         }
     }

@@ -104,11 +104,45 @@ pub struct ScxTaskGroup {
     pub burst_us: u64,
 }
 
+/// `struct cgroup_subsys_state`.
+#[repr(C)]
+pub struct CgroupState {
+    /// The control group that it is of.
+    pub cgroup: *mut KernelCgroup,
+    /// Its number.
+    pub id: i32,
+    /// That of the control group around it.
+    pub parent: *mut Self,
+}
+
+/// `struct kernfs_node`.
+#[repr(C)]
+pub struct KernfsNode {
+    /// The number of a control group in the default hierarchy.
+    pub id: u64,
+}
+
+/// `struct cgroup`.
+#[repr(C)]
+pub struct KernelCgroup {
+    /// Its own state, of no controller.
+    pub own: CgroupState,
+    /// Its directory.
+    pub kn: *mut KernfsNode,
+}
+
+/// `struct css_set`.
+#[repr(C)]
+pub struct CssSet {
+    /// The control group in the default hierarchy.
+    pub dfl_cgrp: *mut KernelCgroup,
+}
+
 /// `struct task_group`.
 #[repr(C)]
 pub struct TaskGroup {
-    /// Its number.
-    pub id: i32,
+    /// What the cpu controller has of its control group.
+    pub css: CgroupState,
     /// Marked as idle.
     pub idle: i32,
     /// 1024 times its weight.
@@ -161,6 +195,8 @@ pub struct TaskStruct {
     pub cpus_ptr: *mut CpuMask,
     /// Its group; none is in the root.
     pub sched_task_group: *mut TaskGroup,
+    /// Its control groups; none is in the root.
+    pub cgroups: *mut CssSet,
     /// What sched_ext keeps of it.
     pub scx: SchedExtEntity,
     /// Its name.

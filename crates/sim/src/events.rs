@@ -111,7 +111,7 @@ impl Simulation<'_> {
             EventKind::Policy => self.machine.set_policy(id, event.policy),
             _ => {
                 let group = event.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()));
-                self.machine.set_cgroup(id, self.cgroups.of_index(group));
+                self.machine.set_cgroup(id, self.cgroups.task_group(group), self.cgroups.css_set(group));
             }
         }
     }

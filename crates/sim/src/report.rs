@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use scherzo_wire::layout::Counter;
+use scherzo_wire::message::LoadSettings;
 
 use crate::invariants::Violation;
 use crate::machine::Machine;
@@ -139,9 +140,8 @@ fn fair_group_shares(machine: &Machine, scenario: &Scenario, works: &[Option<Wor
     for (id, work) in works.iter().enumerate() {
         let Some(work) = work.as_ref().filter(|work| !work.is_child()) else { continue };
         let owner = machine.tasks[id].group;
-        let weight = scenario.group[owner].get_ref().weight();
         owners.push(owner);
-        demands.push(Demand { weight: u64::from(weight), wanted: work.demand(WHOLE_CPU) });
+        demands.push(Demand { weight: fair_weight(scenario, owner), wanted: work.demand(WHOLE_CPU) });
     }
     let root = nodes_within(None, scenario, &owners);
     let mut shares = vec![0; scenario.group.len()];
@@ -151,18 +151,34 @@ fn fair_group_shares(machine: &Machine, scenario: &Scenario, works: &[Option<Wor
     shares
 }
 
-/// What competes directly in a control group: tasks, whose groups of the scenario are given, and groups.
+/// What its settings make of a weight.
+fn raised(weight: u64, is_in_front: bool) -> u64 {
+    if is_in_front { weight * u64::from(LoadSettings::default().foreground_percent) / 100 } else { weight }
+}
+
+/// In front without the cpu controller, the tasks themselves weigh more.
+fn fair_weight(scenario: &Scenario, owner: usize) -> u64 {
+    let group = scenario.group[owner].get_ref();
+    let around = scenario.around(group.cgroup.as_ref()).take_while(|cgroup| !cgroup.controller.get_ref());
+    raised(group.weight().into(), around.into_iter().any(|cgroup| cgroup.in_front))
+}
+
+/// What competes directly in a control group: tasks, whose groups of the scenario are given, and groups. What is in a group without
+/// the cpu controller competes in the one around it.
 fn nodes_within(cgroup: Option<&str>, scenario: &Scenario, owners: &[usize]) -> Vec<Node> {
     let is_here = |name: &Option<toml::Spanned<String>>| name.as_ref().map(|name| name.get_ref().as_str()) == cgroup;
     let tasks =
         (0..owners.len()).filter(|task| is_here(&scenario.group[owners[*task]].get_ref().cgroup)).map(Node::Task);
     let groups = scenario.cgroup.iter().map(toml::Spanned::get_ref).filter(|group| is_here(&group.parent));
-    let group = |group: &Cgroup| Node::Group {
-        weight: (group.weight.get_ref() * 1024).div_ceil(100),
-        limit: limit(group),
-        children: nodes_within(Some(&group.name), scenario, owners),
+    let group = |group: &Cgroup| {
+        let children = nodes_within(Some(&group.name), scenario, owners);
+        if !*group.controller.get_ref() {
+            return children;
+        }
+        let weight = raised((group.weight.get_ref() * 1024).div_ceil(100), group.in_front);
+        vec![Node::Group { weight, limit: limit(group), children }]
     };
-    tasks.chain(groups.map(group)).collect()
+    tasks.chain(groups.flat_map(group)).collect()
 }
 
 fn limit(cgroup: &Cgroup) -> u64 {

@@ -10,7 +10,7 @@ use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
 use crate::baseline::BaselineScheduler;
-use crate::cgroups::Cgroups;
+use crate::cgroups::{self, Cgroups};
 use crate::events::Happenings;
 use crate::fault::BrokenCopy;
 use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
@@ -115,7 +115,12 @@ pub(crate) fn run_noting(
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, options: &SimulationOptions) -> Self {
-        let settings = LoadSettings { mode: options.mode, kernel_seat: options.kernel_seat, ..LoadSettings::default() };
+        let settings = LoadSettings {
+            mode: options.mode,
+            kernel_seat: options.kernel_seat,
+            foreground_cgroup: cgroups::id_in_front(scenario),
+            ..LoadSettings::default()
+        };
         let engine_pid = crate::machine::FIRST_PID as u32;
         let broken = options.broken.map_or(0, |copy| copy as u32);
         let mut machine =
@@ -149,6 +154,7 @@ impl<'a> Simulation<'a> {
             mask: all,
             tgid: crate::machine::FIRST_PID,
             task_group: std::ptr::null_mut(),
+            cgroups: std::ptr::null_mut(),
         };
         let id = self.machine.create(0, self.groups.len(), &engine);
         assert_eq!(id, ENGINE, "the engine is the first task");
@@ -193,6 +199,7 @@ impl<'a> Simulation<'a> {
 
     fn create(&mut self, cpu: usize, index: usize, name: &str, work: Work) -> TaskId {
         let group = self.groups[index];
+        let cgroup = group.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()));
         let identity = Identity {
             name: name.to_owned(),
             flags: if group.kthread { KTHREAD } else { 0 },
@@ -201,9 +208,8 @@ impl<'a> Simulation<'a> {
             class: if group.realtime { TaskClass::RealTime } else { TaskClass::Ext },
             mask: group.mask(self.machine.cpus.len()),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
-            task_group: self
-                .cgroups
-                .of_index(group.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()))),
+            task_group: self.cgroups.task_group(cgroup),
+            cgroups: self.cgroups.css_set(cgroup),
         };
         self.works.push(Some(work));
         self.machine.create(cpu, index, &identity)

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::abi::{CpuMask, SchedExtEntity, TaskGroup, TaskStruct};
+use crate::abi::{CpuMask, CssSet, SchedExtEntity, TaskGroup, TaskStruct};
 use crate::scenario::SchedPolicySpec;
 
 /// Index in the machine's table of tasks.
@@ -84,6 +84,8 @@ pub struct Identity {
     pub tgid: i32,
     /// Its control group; null in the root.
     pub task_group: *mut TaskGroup,
+    /// Its control groups.
+    pub cgroups: *mut CssSet,
 }
 
 /// A task.
@@ -202,6 +204,7 @@ impl Task {
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,
+                cgroups: identity.cgroups,
                 scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of(identity), flags: 0 },
                 comm,
                 migration_disabled: 0,

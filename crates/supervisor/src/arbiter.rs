@@ -108,7 +108,8 @@ pub(super) fn decide(settings: &Settings, desired: Desired, holds: &Holds, power
         .or_else(|| on_battery(rules, power))
         .or_else(|| profile(rules, power).filter(|_| rules.power_profile))
         .unwrap_or_else(|| (rules.default_mode, Fault::plain(Reason::Default)));
-    Decision { choice: Choice { mode, preemption: desired.preemption, seat: seat(settings.tunables, desired) }, why }
+    let seat = seat(settings.tunables, desired);
+    Decision { choice: Choice { mode, preemption: desired.preemption, seat, foreground_cgroup: 0 }, why }
 }
 
 /// The one that was chosen, else that of the settings; and whatever was chosen, settings may need user space.

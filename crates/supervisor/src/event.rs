@@ -9,6 +9,7 @@ use scherzo_catalogue::types::{Mode, Reason, RequestedMode};
 use scherzo_model::OPS_PREFIX;
 use scherzo_model::{ExitKind, FailKind, Seat};
 
+use super::foreground::ForegroundGroup;
 use super::holds::HoldRequest;
 use super::power::{PowerEvent, Source};
 use super::quarantine::{Build, Quarantine};
@@ -227,6 +228,8 @@ pub enum Request {
     SetPreemption(bool),
     /// Choose where the policy is applied.
     SetEngine(Seat),
+    /// Name the control group of the application in front, or none.
+    SetForeground(Option<ForegroundGroup>),
     /// Read statistics.
     GetStats,
     /// Read wait histograms.
@@ -314,6 +317,8 @@ pub struct Choice {
     pub preemption: bool,
     /// Where the policy is applied.
     pub seat: Seat,
+    /// The number of the control group in front, 0 if there is none.
+    pub foreground_cgroup: u64,
 }
 
 /// A reason, good or bad, with its arguments.

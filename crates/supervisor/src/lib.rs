@@ -19,6 +19,7 @@ mod action;
 mod arbiter;
 mod backoff;
 mod event;
+mod foreground;
 mod holds;
 mod lifecycle;
 mod phase;
@@ -39,6 +40,7 @@ pub use event::{
     Boot, BootWatch, Caller, Choice, Desired, EngineEvent, Event, Fault, Gone, Kernel, Request, RequestId, Run, Start,
     Time,
 };
+pub use foreground::{Foreground, ForegroundGroup};
 pub use holds::{Hold, HoldRequest, Tie, check_seconds};
 pub use power::{PowerEvent, Source};
 pub use quarantine::{Build, Quarantine};
@@ -54,6 +56,7 @@ use scherzo_catalogue::types::{HistoryEvent, Mode, Reason, RequestedMode};
 
 use arbiter::Decision;
 use backoff::Backoff;
+use foreground::Foregrounds;
 use holds::Holds;
 use phase::Phase;
 use power::Power;
@@ -83,6 +86,7 @@ pub struct Supervisor {
     started_at_s: u64,
     settings: Settings,
     holds: Holds,
+    foregrounds: Foregrounds,
     power: Power,
     /// Since it was turned on it has not been loaded once: if that fails, it is turned off again, as if never asked.
     on_trial: bool,
@@ -142,6 +146,7 @@ impl Supervisor {
             started_at_s,
             settings,
             holds: Holds::default(),
+            foregrounds: Foregrounds::default(),
             power: Power::default(),
             on_trial: false,
             persisted: desired,
@@ -232,6 +237,7 @@ impl Supervisor {
                 self.watched.remove(&peer);
                 self.subscribers.remove(&peer);
                 self.holds.release_of(&peer);
+                self.foregrounds.release_of(&peer);
             }
             Event::HoldClosed(cookie) => drop(self.holds.release(cookie)),
             Event::NotStored(files) => self.unstored.take(self.now, files),
@@ -286,7 +292,13 @@ impl Supervisor {
     }
 
     fn decision(&self) -> Decision {
-        arbiter::decide(&self.settings, self.desired, &self.holds, &self.power)
+        self.decision_under(&self.settings, self.desired)
+    }
+
+    fn decision_under(&self, settings: &Settings, desired: Desired) -> Decision {
+        let mut decision = arbiter::decide(settings, desired, &self.holds, &self.power);
+        decision.choice.foreground_cgroup = self.foregrounds.deciding().map_or(0, |foreground| foreground.group.cgroup);
+        decision
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {
@@ -388,7 +400,8 @@ impl Supervisor {
     fn watch_peers(&mut self) {
         let tied = self.holds.list().iter().filter(|hold| hold.wanted.tie == Tie::Connection);
         let holders = tied.map(|hold| hold.holder.name.clone());
-        let needed: BTreeSet<String> = self.subscribers.keys().cloned().chain(holders).collect();
+        let needed: BTreeSet<String> =
+            self.subscribers.keys().chain(self.foregrounds.callers()).cloned().chain(holders).collect();
         let before = std::mem::replace(&mut self.watched, needed.clone());
         for peer in needed.difference(&before) {
             self.act(BusAction::Watch(peer.clone()));

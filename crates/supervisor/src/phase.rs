@@ -65,8 +65,8 @@ pub(super) struct Applied {
 impl Applied {
     /// All that the engine is told.
     pub(super) fn settings(&self) -> LoadSettings {
-        let Choice { mode, preemption, seat } = self.decision.choice;
-        LoadSettings { mode, preemption, kernel_seat: seat.is_kernel(), ..self.tunables }
+        let Choice { mode, preemption, seat, foreground_cgroup } = self.decision.choice;
+        LoadSettings { mode, preemption, foreground_cgroup, kernel_seat: seat.is_kernel(), ..self.tunables }
     }
 }
 

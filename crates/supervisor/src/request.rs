@@ -89,6 +89,10 @@ impl Supervisor {
             }
             Request::SetPreemption(preemption) => self.choose(id, Desired { preemption, ..self.desired }),
             Request::SetEngine(seat) => self.choose_seat(id, &caller, seat)?,
+            Request::SetForeground(group) => {
+                self.foregrounds.set(caller, group)?;
+                self.wait_for_decision(id);
+            }
             Request::GetStats => {
                 self.loaded()?;
                 self.wait(id, Want::Statistics(caller.uid), REFRESH_LIMIT);
@@ -232,6 +236,10 @@ impl Supervisor {
     fn choose(&mut self, id: RequestId, desired: Desired) {
         let before = std::mem::replace(&mut self.desired, desired);
         self.put_on_probation(self.settings, before);
+        self.wait_for_decision(id);
+    }
+
+    fn wait_for_decision(&mut self, id: RequestId) {
         self.note_decision();
         match self.phase {
             Phase::Loading { .. } | Phase::Loaded(_) => self.wait(id, Want::Decision(self.version), ANSWER_LIMIT),

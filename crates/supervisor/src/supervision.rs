@@ -234,7 +234,7 @@ impl Supervisor {
     }
 
     fn applied_under(&self, settings: Settings, desired: Desired) -> Applied {
-        let decision = super::arbiter::decide(&settings, desired, &self.holds, &self.power);
+        let decision = self.decision_under(&settings, desired);
         Applied { decision, tunables: settings.tunables, version: self.version }
     }
 }

@@ -5,6 +5,7 @@ use scherzo_catalogue::types::{HistoryEvent, Reason, RequestedMode, State};
 
 use super::Supervisor;
 use super::event::{Choice, Fault, Kernel};
+use super::foreground::Foreground;
 use super::holds::Hold;
 use super::phase::{Cause, Ending, Phase};
 use super::unstored::NotStored;
@@ -31,6 +32,8 @@ pub struct Published {
     pub settings: Settings,
     /// What programs hold, the oldest first.
     pub holds: Vec<Hold>,
+    /// The application in front.
+    pub foreground: Option<Foreground>,
     /// The machine runs on battery.
     pub on_battery: bool,
     /// The active power profile, empty if no daemon has any.
@@ -107,6 +110,7 @@ impl Supervisor {
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
             settings: self.settings,
             holds: self.holds.list().to_vec(),
+            foreground: self.foregrounds.deciding().cloned(),
             on_battery: self.power.on_battery(),
             power_profile: self.power.shown_profile().unwrap_or_default().to_owned(),
             last_error: self.last_error.clone(),

@@ -148,8 +148,10 @@ pub struct ControlPage {
     pub slice_ns: AtomicU64,
     /// How long batch work waits behind interactive work.
     pub starvation_limit_ns: AtomicU64,
-    #[doc(hidden)]
-    pub settings_reserved: [AtomicU64; 2],
+    /// The number of the control group in front, in the default hierarchy; 0 is none.
+    pub foreground_cgroup: AtomicU64,
+    /// What it weighs, in percent of its own weight.
+    pub foreground_percent: AtomicU64,
     /// By BPF: odd while degraded; counts both edges.
     pub degraded_seq: AtomicU64,
     /// By BPF: CPUs online.

@@ -51,6 +51,8 @@ fn expectations() -> Vec<(String, u64)> {
         word,
         slice_ns,
         starvation_limit_ns,
+        foreground_cgroup,
+        foreground_percent,
         degraded_seq,
         nr_online_cpus,
         exited,

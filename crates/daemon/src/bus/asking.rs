@@ -3,7 +3,7 @@
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::names::ACTION_HOLD_MODE;
-use scherzo_supervisor::{HoldRequest, Published, Request};
+use scherzo_supervisor::{ForegroundGroup, HoldRequest, Published, Request};
 use tokio::sync::oneshot;
 use zbus::Connection;
 use zbus::message::Header;
@@ -12,6 +12,7 @@ use super::BusInterface;
 use super::arguments::{error_of, right_to_change};
 use crate::callers::{Admitted, Cost};
 use crate::config::Change;
+use crate::foreground;
 use crate::input::{Answer, HistoryEntry, Input};
 
 impl BusInterface {
@@ -75,6 +76,20 @@ impl BusInterface {
             Answer::Hold(cookie) => Ok(cookie),
             _ => Err(Error::Busy(gettext_noop("The hold was not granted. Try again.").into())),
         }
+    }
+
+    /// The control group that a program of this user names; none for an empty path.
+    pub(super) async fn find_foreground(
+        &self,
+        path: String,
+        uid: Option<u32>,
+    ) -> Result<Option<ForegroundGroup>, Error> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let root = self.root.clone();
+        let looked = tokio::task::spawn_blocking(move || foreground::find(&root, &path, uid)).await;
+        looked.map_err(|_| stopping())?.map(Some)
     }
 
     pub(super) async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {

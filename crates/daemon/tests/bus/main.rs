@@ -12,6 +12,7 @@ mod control_groups;
 mod descriptions;
 mod faults;
 mod floods;
+mod foreground;
 mod holds;
 mod log_control;
 mod manager;

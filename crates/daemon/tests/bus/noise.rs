@@ -9,11 +9,12 @@ use crate::support::{Client, Stage};
 /// A message takes some thousand times as long as a case without a bus, with the looks at what has changed.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 1_000;
-const MEMBERS: [&str; 19] = [
+const MEMBERS: [&str; 20] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
     "SetEngine",
+    "SetForeground",
     "HoldMode",
     "OpenHold",
     "SetModeFor",

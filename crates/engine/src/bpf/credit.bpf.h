@@ -54,7 +54,7 @@ static __always_inline bool may_be_prompt(const struct task_struct *p)
 static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
 	u32 number = bpf_core_field_exists(p->sched_task_group) ? group_of(p, now) : ROOT_GROUP;
-	u32 weight = weight_of(p);
+	u32 weight = weight_in_foreground(p, weight_of(p));
 	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
 	tctx->group = number;

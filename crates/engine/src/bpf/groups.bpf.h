@@ -18,13 +18,15 @@
  * Divided by what is active at that moment, those that woke first would all weigh too much: thirty tasks that pass messages were
  * worth four times their group. So it is divided by the average of the last 16 ms or so.
  *
- * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. A CPU that makes a group
- * active or inactive carries that to its parent; the weight by which it did is kept beside it, so that what was added is
- * taken off again. A race of a changed weight against that can leave a sum wrong by the difference until the group is empty.
+ * Concurrency. A group's count and sum of weights share a word that is changed by atomic addition. What it counts for in its
+ * parent is in a second word, which is changed by compare-and-swap: the CPU that changes it adds the difference to the parent,
+ * so that exactly what was added is taken off again. That CPU then looks at the group once more: another one that made it active,
+ * inactive, heavier or lighter meanwhile may have found the second word as it was before, and nothing to do.
  */
 #ifndef SCHERZO_GROUPS_BPF_H
 #define SCHERZO_GROUPS_BPF_H
 
+#include "foreground.bpf.h"
 #include "policy.h"
 #include "state.bpf.h"
 
@@ -41,7 +43,7 @@
 #define ACTIVE_ONE (1ULL << 40)
 #define ACTIVE_WEIGHT_MASK (ACTIVE_ONE - 1)
 
-/* task_ctx.grouped: set, group, weight. */
+/* task_ctx.grouped and group_ctx.counted: set, group, weight. */
 #define GROUPED_SET (1ULL << 63)
 #define GROUPED_SHIFT 32
 #define GROUPED_MASK 0xffffU
@@ -54,6 +56,7 @@
 
 struct group_ctx {
 	u64 active; /* runnable tasks and active groups directly in it, and the sum of their weights */
+	u64 counted; /* while it is active: the parent that it counts in, and with which weight, see carry_up() */
 	u64 mean_active; /* of that sum, in parts of 1 << MEAN_ACTIVE_SHIFT, while there is any */
 	u64 averaged_ns;
 	s64 credit_ns; /* what its tasks may spend of their credit before they cease to go first, see spend_group_credit() */
@@ -64,7 +67,6 @@ struct group_ctx {
 	u64 limits_read_ns; /* when `limiter` was found out: a group is read for those within it, too, its limiter is not */
 	u32 parent;
 	u32 weight; /* among its siblings */
-	u32 counted_weight; /* by which it counts in its parent while it is active */
 	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
 	u32 flat_weight; /* what it is worth beside all others, see policy.h */
 	u32 overspent; /* its tasks do not go first */
@@ -115,6 +117,8 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 	group->task_group = (u64)tg;
 	group->read_ns = now;
 	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
+	if (is_foreground_group(tg))
+		group->weight = raised_weight(group->weight);
 	group->parent = group_number(tg->parent);
 }
 
@@ -149,6 +153,89 @@ static __always_inline void update_credit_scales(u32 number)
 	}
 }
 
+/* What has been active in the group since it was averaged last counts by its time. A race costs a step. */
+static __always_inline void average_active(struct group_ctx *group)
+{
+	s64 active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK, mean = READ_ONCE(group->mean_active);
+	u64 now = scx_bpf_now(), before_ns = READ_ONCE(group->averaged_ns);
+	s64 passed_us = time_delta(now, before_ns) >> 10;
+
+	if (active && passed_us < MEAN_ACTIVE_STEP_US)
+		return;
+	WRITE_ONCE(group->averaged_ns, now);
+	/* A group in which nothing runs is not worth less for it. */
+	if (!active)
+		return;
+	if (passed_us > MEAN_ACTIVE_PERIOD_US)
+		passed_us = MEAN_ACTIVE_PERIOD_US;
+	mean += ((active << MEAN_ACTIVE_SHIFT) - mean) * passed_us / MEAN_ACTIVE_PERIOD_US;
+	WRITE_ONCE(group->mean_active, mean);
+}
+
+static __always_inline u64 grouped_word(u32 number, u32 weight)
+{
+	return GROUPED_SET | (u64)number << GROUPED_SHIFT | weight;
+}
+
+static __always_inline u32 group_in_word(u64 grouped)
+{
+	return grouped >> GROUPED_SHIFT & GROUPED_MASK;
+}
+
+/* What a member with this word adds to its group's; nothing if it is not active. */
+static __always_inline u64 active_in_word(u64 grouped)
+{
+	return grouped ? ACTIVE_ONE + (u32)grouped : 0;
+}
+
+static __always_inline bool has_active(u64 active)
+{
+	return (s64)active >= (s64)ACTIVE_ONE;
+}
+
+/* What the group should count for in its parent, but the root counts nothing. While it is active it stays with the same parent. */
+static __always_inline u64 word_in_parent(const struct group_ctx *group, u64 counted)
+{
+	u32 parent = counted ? group_in_word(counted) : READ_ONCE(group->parent);
+
+	if (parent == ROOT_GROUP || !has_active(READ_ONCE(group->active)))
+		return 0;
+	return grouped_word(parent, READ_ONCE(group->weight));
+}
+
+/*
+ * The group has become active or inactive, or its weight was read: its parent counts it for what it is now, and so on upwards. It
+ * takes two steps for each level that changes. More only if other CPUs change the same groups meanwhile, and these look as well.
+ */
+VERIFIED_ONCE int carry_up(u32 number)
+{
+	u32 step, changed_parent = ROOT_GROUP;
+
+	bpf_for(step, 0, 4 * MAX_GROUP_LEVELS) {
+		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+		u64 before, now;
+
+		if (!group)
+			break;
+		before = READ_ONCE(group->counted);
+		now = word_in_parent(group, before);
+		if (before == now) {
+			number = changed_parent;
+			changed_parent = ROOT_GROUP;
+			continue;
+		}
+		if (__sync_val_compare_and_swap(&group->counted, before, now) != before)
+			continue;
+		changed_parent = group_in_word(before ?: now);
+		group = group_ctx(changed_parent);
+		if (!group)
+			break;
+		average_active(group);
+		__sync_fetch_and_add(&group->active, active_in_word(now) - active_in_word(before));
+	}
+	return 0;
+}
+
 /* limits.bpf.h */
 int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
 
@@ -175,30 +262,12 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 		if (!group || is_fresh(group, tg, now))
 			break;
 		read_group(group, tg, now);
+		carry_up(group_number(tg));
 		tg = tg->parent;
 	}
 	update_credit_scales(number);
 	read_limits(p, number, now);
 	return number;
-}
-
-/* What has been active in the group since it was averaged last counts by its time. A race costs a step. */
-static __always_inline void average_active(struct group_ctx *group)
-{
-	s64 active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK, mean = READ_ONCE(group->mean_active);
-	u64 now = scx_bpf_now(), before_ns = READ_ONCE(group->averaged_ns);
-	s64 passed_us = time_delta(now, before_ns) >> 10;
-
-	if (active && passed_us < MEAN_ACTIVE_STEP_US)
-		return;
-	WRITE_ONCE(group->averaged_ns, now);
-	/* A group in which nothing runs is not worth less for it. */
-	if (!active)
-		return;
-	if (passed_us > MEAN_ACTIVE_PERIOD_US)
-		passed_us = MEAN_ACTIVE_PERIOD_US;
-	mean += ((active << MEAN_ACTIVE_SHIFT) - mean) * passed_us / MEAN_ACTIVE_PERIOD_US;
-	WRITE_ONCE(group->mean_active, mean);
 }
 
 /* By what a group's weight is divided among those that are active in it: not too far from what is active right now. */
@@ -216,46 +285,37 @@ static __always_inline u64 active_weight(struct group_ctx *group, u64 member_wei
 	return mean > member_weight ? mean : member_weight ?: 1;
 }
 
-/* A member with this weight becomes active in the group, or ceases to be, and with the last the group itself. */
-VERIFIED_ONCE int change_active(u32 number, u32 weight, bool active)
+/* A member with this word becomes active in its group, or ceases to be, and with the last the group itself. */
+VERIFIED_ONCE int change_active(u64 grouped, bool active)
 {
-	u32 level;
+	u32 number = group_in_word(grouped);
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	u64 change = active_in_word(grouped), before;
 
-	bpf_for(level, 0, MAX_GROUP_LEVELS) {
-		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
-		u64 before, change = ACTIVE_ONE + weight;
-
-		if (!group)
-			break;
-		average_active(group);
-		before = __sync_fetch_and_add(&group->active, active ? change : -change);
-		if (before / ACTIVE_ONE != (active ? 0 : 1))
-			break;
-		if (active) {
-			WRITE_ONCE(group->counted_weight, group->weight);
-		} else if (before != change) {
-			/* The sum was wrong: right again, unless another CPU has changed it. */
-			__sync_val_compare_and_swap(&group->active, before - change, 0);
-		}
-		weight = READ_ONCE(group->counted_weight);
-		number = group->parent;
-	}
+	if (!group)
+		return 0;
+	if (!active)
+		change = -change;
+	average_active(group);
+	before = __sync_fetch_and_add(&group->active, change);
+	if (has_active(before) != has_active(before + change))
+		carry_up(number);
 	return 0;
 }
 
 /* The task is runnable in this group, with this weight. The CPU that swaps the word takes back what it said. */
 static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 weight)
 {
-	u64 now_grouped = number == ROOT_GROUP ? 0 : GROUPED_SET | (u64)number << GROUPED_SHIFT | weight;
+	u64 now_grouped = number == ROOT_GROUP ? 0 : grouped_word(number, weight);
 	u64 before;
 
 	if (READ_ONCE(tctx->grouped) == now_grouped)
 		return;
 	before = __sync_lock_test_and_set(&tctx->grouped, now_grouped);
 	if (now_grouped)
-		change_active(number, weight, true);
+		change_active(now_grouped, true);
 	if (before)
-		change_active(before >> GROUPED_SHIFT & GROUPED_MASK, before, false);
+		change_active(before, false);
 }
 
 static __always_inline void leave_group(struct task_ctx *tctx)

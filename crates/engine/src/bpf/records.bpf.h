@@ -82,7 +82,7 @@ static __always_inline void fill_record(struct scherzo_queued_task *record, u32 
 	record->sum_exec_ns = tctx->sum_exec_ns;
 	record->burst_ns = wakeup ? tctx->last_burst_ns : tctx->burst_ns;
 	record->nr_voluntary_switches = p->nvcsw;
-	record->weight = p->scx.weight;
+	record->weight = weight_without_groups(p);
 	record->cpu = cpu;
 	record->flags = (wakeup ? SCHERZO_QUEUED_WAKEUP : 0) | (is_pinned(p) ? SCHERZO_QUEUED_PINNED : 0);
 	record->nr_running = nr_busy > 0 ? nr_busy : 0;

@@ -2,7 +2,7 @@
 //! written out in each place up to 6.18 (core.c, syscalls.c).
 
 use super::Machine;
-use crate::abi::{CpuMask, TaskGroup};
+use crate::abi::{CpuMask, CssSet, TaskGroup};
 use crate::interleave::RunQueueLock;
 use crate::scenario::SchedPolicySpec;
 use crate::task::{State, Task, TaskClass, TaskId};
@@ -83,8 +83,11 @@ impl Machine {
     }
 
     /// `sched_move_task()`.
-    pub(crate) fn set_cgroup(&mut self, id: TaskId, group: *mut TaskGroup) {
-        self.change(id, |task| task.kernel_mut().sched_task_group = group);
+    pub(crate) fn set_cgroup(&mut self, id: TaskId, group: *mut TaskGroup, cgroups: *mut CssSet) {
+        self.change(id, |task| {
+            task.kernel_mut().sched_task_group = group;
+            task.kernel_mut().cgroups = cgroups;
+        });
     }
 
     /// The current task of a CPU disables its migration, or enables it again: `migrate_disable()`, `migrate_enable()`.

@@ -76,6 +76,7 @@ impl Cpu {
             mask: CpuMask::of([cpu]),
             tgid: 0,
             task_group: std::ptr::null_mut(),
+            cgroups: std::ptr::null_mut(),
         };
         Self {
             curr: None,

@@ -28,6 +28,7 @@ impl Machine {
                 mask: CpuMask::of([cpu]),
                 tgid: 0,
                 task_group: std::ptr::null_mut(),
+                cgroups: std::ptr::null_mut(),
             };
             let id = self.create(cpu, group, &identity);
             self.tasks[id].remaining_ns = STOPPER_NS;

@@ -54,6 +54,12 @@ pub struct Cgroup {
     /// `cpu.weight`.
     #[serde(default = "normal_weight")]
     pub weight: Spanned<u64>,
+    /// It has the cpu controller.
+    #[serde(default = "yes")]
+    pub controller: Spanned<bool>,
+    /// It is that of the application in front.
+    #[serde(default)]
+    pub in_front: bool,
     /// `cpu.max`: CPU time in each period; no limit if it is not there.
     pub quota_us: Option<Spanned<u64>>,
     /// `cpu.max`: length of a period.
@@ -66,6 +72,10 @@ pub struct Cgroup {
 
 fn normal_weight() -> Spanned<u64> {
     Spanned::new(0..0, 100)
+}
+
+fn yes() -> Spanned<bool> {
+    Spanned::new(0..0, true)
 }
 
 fn normal_period() -> Spanned<u64> {
@@ -220,6 +230,7 @@ impl Scenario {
                 in_range("quota_us", quota_us, 1_000, 1_000_000_000)?;
             }
             self.check_cgroup(cgroup.parent.as_ref(), index)?;
+            self.check_controller(cgroup)?;
         }
         for group in &self.group {
             self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
@@ -236,6 +247,26 @@ impl Scenario {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A controller is passed on from above.
+    fn check_controller(&self, cgroup: &Cgroup) -> Result<(), ScenarioError> {
+        let parent = cgroup.parent.as_ref().and_then(|name| self.cgroup_index(name.get_ref()));
+        let has_none_above = parent.is_some_and(|index| !*self.cgroup[index].get_ref().controller.get_ref());
+        if has_none_above && *cgroup.controller.get_ref() {
+            return Err(ScenarioError(
+                cgroup.controller.span(),
+                format!("{}: the group around it has no controller", cgroup.name),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The control group of that name and those around it, from the inside.
+    pub(crate) fn around<'a>(&'a self, name: Option<&'a Spanned<String>>) -> impl Iterator<Item = &'a Cgroup> {
+        let named =
+            |name: Option<&'a Spanned<String>>| Some(self.cgroup[self.cgroup_index(name?.get_ref())?].get_ref());
+        std::iter::successors(named(name), move |cgroup| named(cgroup.parent.as_ref()))
     }
 
     /// Where the control group stands.

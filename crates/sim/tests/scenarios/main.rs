@@ -319,6 +319,32 @@ fn on_kernel(name: &str, kernel: &str) -> Scenario {
     Scenario::parse(name, &text.replace("kernel = \"6.18\"", &format!("kernel = \"{kernel}\""))).expect("a scenario")
 }
 
+/// With the cpu controller and without.
+#[test]
+fn the_application_in_front_weighs_more() {
+    for name in ["foreground-scopes", "foreground-group"] {
+        all_are_fair(name, 10);
+    }
+}
+
+#[test]
+fn frames_of_the_application_in_front_are_in_time() {
+    let report = outcome("foreground-frames");
+    all_rules_hold(&report);
+    let frames = report.group("frames").unwrap();
+    assert!(frames.nr_missed == 0 && frames.nr_done > 250, "{report}");
+}
+
+/// What a group counted for in its parent before counts no longer: the one beside the parent keeps its half.
+#[test]
+fn a_weight_that_changes_under_load_counts_at_every_level() {
+    let report = outcome("weight-changes");
+    all_rules_hold(&report);
+    for (name, share) in [("changed", 455u64), ("sibling", 45), ("beside", 500)] {
+        assert!(report.group(name).expect("a group").share.abs_diff(share) <= 10, "{name}: {report}");
+    }
+}
+
 /// The shares follow a change while the tasks run.
 #[test]
 fn weights_may_change_at_any_moment() {

@@ -162,6 +162,35 @@ fn an_engine_is_answered_for_when_it_has_switched() {
 }
 
 #[test]
+fn the_engine_is_told_what_is_in_front_and_that_nothing_is_any_more() {
+    let mut world = running();
+    let group = |cgroup| Some(ForegroundGroup { path: format!("/{cgroup}"), cgroup });
+    let in_front = |world: &super::world::World| world.state.view().choice.foreground_cgroup;
+    let asked = world.ask(Request::SetForeground(group(7)));
+    assert_eq!((world.answer(asked), in_front(&world)), (None, 0));
+    world.engine_acts();
+    assert_eq!((world.answer(asked), in_front(&world)), (Some(&Ok(())), 7));
+    let (mode, stored) = (world.state.view().choice.mode, world.stored);
+
+    // One that replaces the engine is told as well.
+    world.process_ends(Gone::Signal(9));
+    world.calm_down();
+    assert_eq!((in_front(&world), world.state.view().foreground.unwrap().group), (7, group(7).unwrap()));
+
+    let other = Caller { name: ":1.77".into(), uid: Some(1001) };
+    world.ask_by(other.clone(), Request::SetForeground(group(8)));
+    world.calm_down();
+    assert_eq!(in_front(&world), 8);
+    world.happen(Event::PeerGone(other.name));
+    world.calm_down();
+    assert_eq!(in_front(&world), 7);
+    world.ask(Request::SetForeground(None));
+    world.calm_down();
+    assert_eq!((in_front(&world), world.state.view().foreground), (0, None));
+    assert_eq!((world.state.view().choice.mode, world.stored), (mode, stored), "nothing else changes, or is kept");
+}
+
+#[test]
 fn an_engine_counts_until_the_setting_changes() {
     let mut world = running();
     let with = |world: &mut super::world::World, kernel_seat| {

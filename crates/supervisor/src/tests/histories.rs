@@ -40,6 +40,10 @@ pub(super) fn requests() -> impl Strategy<Value = Request> {
         2 => (0usize..4).prop_map(|mode| Request::SetMode(RequestedMode::ALL[mode])),
         1 => any::<bool>().prop_map(Request::SetPreemption),
         1 => any::<bool>().prop_map(|kernel_seat| Request::SetEngine(kernel_seat.into())),
+        1 => (0u64..3).prop_map(|cgroup| {
+            let group = ForegroundGroup { path: format!("/{cgroup}"), cgroup };
+            Request::SetForeground(Some(group).filter(|group| group.cgroup != 0))
+        }),
         1 => Just(Request::GetStats),
         1 => Just(Request::GetWaitHistogram),
         1 => Just(Request::Subscribe),

@@ -10,8 +10,25 @@ struct cpumask {
 };
 typedef struct cpumask cpumask_t;
 
+struct cgroup;
+
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	s32 id;
+	struct cgroup_subsys_state *parent;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
 };
 
 struct cfs_bandwidth {
@@ -59,6 +76,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct cpumask *cpus_ptr;
 	struct task_group *sched_task_group;
+	struct css_set *cgroups;
 	struct sched_ext_entity scx;
 	char comm[16];
 	u32 migration_disabled;
