@@ -96,14 +96,32 @@ static inline u64 policy_virtual_ns(u64 run_ns, u32 flat_weight)
 	return run_ns * (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) / (flat_weight ? flat_weight : 1);
 }
 
-/* Credit after having slept. Below nice 0 a task is worth less of it, as of everything. */
-static inline u64 policy_credit_slept(u64 credit_ns, u64 slept_ns, u32 weight)
+/* What a task earns that has slept. Below nice 0 it is worth less of it, as of everything. */
+static inline u64 policy_credit_of_sleep(u64 slept_ns, u32 weight)
 {
 	if (slept_ns > POLICY_CREDIT_MAX_NS)
 		slept_ns = POLICY_CREDIT_MAX_NS;
 	if (weight > POLICY_WEIGHT_NORMAL)
 		weight = POLICY_WEIGHT_NORMAL;
-	credit_ns += slept_ns * POLICY_CREDIT_PER_SLEEP * weight / POLICY_WEIGHT_NORMAL;
+	return slept_ns * POLICY_CREDIT_PER_SLEEP * weight / POLICY_WEIGHT_NORMAL;
+}
+
+/*
+ * Whether a task that runs and sleeps for so long uses less than its share of so many CPUs. `all_weight` has the flat weights of all
+ * that want these CPUs, its own included.
+ */
+static inline bool policy_is_within_share(u64 ran_ns, u64 slept_ns, u64 flat_weight, u64 all_weight, u64 nr_cpus)
+{
+	u64 span_ns = ran_ns + slept_ns, weight = (flat_weight >> POLICY_WEIGHT_SHIFT) * nr_cpus;
+
+	all_weight >>= POLICY_WEIGHT_SHIFT;
+	return weight >= all_weight || (ran_ns >> 10) * all_weight <= (span_ns >> 10) * weight;
+}
+
+/* What a task has after having earned so much more. */
+static inline u64 policy_credit_earned(u64 credit_ns, u64 earned_ns)
+{
+	credit_ns += earned_ns;
 	return credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
 }
 
@@ -148,7 +166,10 @@ static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
 	return (mean_ns + burst_ns) / 2;
 }
 
-/* When a prompt task that is queued now is due: shorter and heavier ones sooner. */
+/*
+ * When a prompt task is due that wakes now: shorter and heavier ones sooner. It keeps that deadline until it has run for as long as it
+ * tends to.
+ */
 static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 {
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
@@ -273,12 +294,12 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 struct policy_account {
 	u64 vruntime; /* its place in virtual time, see policy_wake() and policy_catch_up() */
 	u64 credit_ns;
-	u64 mean_burst_ns; /* see policy_mean_burst() */
+	u64 due_ns; /* while it is prompt, see policy_deadline() */
 	s64 max_lag; /* of its LLC, see policy_max_lag() */
 	u32 weight; /* flat */
-	u32 own_weight; /* its own, less where its groups have less than is normal */
 	u32 nr_others; /* tasks that wait in the LLC without being prompt, for each CPU there */
 	u32 prompt; /* 1 or 0 */
+	u32 reserved; /* 0 */
 };
 
 /* Its turn: when it comes, and how long it lasts. */
@@ -293,15 +314,13 @@ struct policy_turn {
  * The turn of a task that is queued now. In the order of arrival no task goes first. Beside more tasks than one for each CPU the
  * slice shrinks; a prompt task may run as long as its credit lasts.
  */
-static inline struct policy_turn policy_turn_of(const struct policy_account *task, u64 now, u64 slice_ns, bool by_arrival)
+static inline struct policy_turn policy_turn_of(const struct policy_account *task, u64 slice_ns, bool by_arrival)
 {
 	struct policy_turn turn = {
-		.vtime = task->vruntime,
+		.vtime = task->prompt && !by_arrival ? task->due_ns : task->vruntime,
 		.first = task->prompt && !by_arrival,
 	};
 
-	if (turn.first)
-		turn.vtime = policy_deadline(now, task->mean_burst_ns, task->own_weight);
 	slice_ns = task->prompt ? task->credit_ns : slice_ns / (1 + (u64)task->nr_others);
 	if (slice_ns > POLICY_SLICE_MAX_NS)
 		slice_ns = POLICY_SLICE_MAX_NS;

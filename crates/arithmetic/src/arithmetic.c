@@ -2,7 +2,7 @@
 /* The functions of policy.h that user space calls, as symbols. */
 #include "policy.h"
 
-struct policy_turn scherzo_policy_turn_of(const struct policy_account *task, u64 now, u64 slice_ns, bool by_arrival)
+struct policy_turn scherzo_policy_turn_of(const struct policy_account *task, u64 slice_ns, bool by_arrival)
 {
-	return policy_turn_of(task, now, slice_ns, by_arrival);
+	return policy_turn_of(task, slice_ns, by_arrival);
 }

@@ -23,18 +23,18 @@ pub struct TaskAccount {
     pub vruntime: u64,
     /// How long it may still run before others.
     pub credit_ns: u64,
-    /// How long it tends to run between sleeps.
-    pub mean_burst_ns: u64,
+    /// When it is due, if it has credit.
+    pub due_ns: u64,
     /// How far apart the tasks of its LLC that are not prompt may be in virtual time.
     pub max_lag: i64,
     /// What it is worth beside all other tasks.
     pub weight: u32,
-    /// What it weighs by itself, less where its groups have less than is normal.
-    pub own_weight: u32,
     /// Tasks that wait in the LLC without being prompt, for each CPU there.
     pub nr_others: u32,
     /// 1 if it has credit, else 0.
     pub prompt: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// When a task's turn comes, and how long it lasts.
@@ -52,7 +52,7 @@ pub struct TaskTurn {
 }
 
 unsafe extern "C" {
-    fn scherzo_policy_turn_of(task: *const TaskAccount, now_ns: u64, slice_ns: u64, by_arrival: bool) -> TaskTurn;
+    fn scherzo_policy_turn_of(task: *const TaskAccount, slice_ns: u64, by_arrival: bool) -> TaskTurn;
 }
 
 impl TaskAccount {
@@ -60,9 +60,9 @@ impl TaskAccount {
     /// of arrival no task goes first. Any numbers will do: those that make no sense give a turn that makes none, within
     /// the bounds of a slice.
     #[must_use]
-    pub fn turn(&self, now_ns: u64, slice_ns: u64, by_arrival: bool) -> TaskTurn {
+    pub fn turn(&self, slice_ns: u64, by_arrival: bool) -> TaskTurn {
         // SAFETY: the layouts are the header's, and the function reads `self` and nothing else.
-        unsafe { scherzo_policy_turn_of(self, now_ns, slice_ns, by_arrival) }
+        unsafe { scherzo_policy_turn_of(self, slice_ns, by_arrival) }
     }
 }
 
@@ -81,7 +81,6 @@ mod tests {
             vruntime: 77,
             max_lag: 1_000 * MS as i64,
             weight: FLAT_NORMAL,
-            own_weight: 1024,
             nr_others: 1,
             ..TaskAccount::default()
         }
@@ -89,47 +88,41 @@ mod tests {
 
     #[test]
     fn a_task_that_computes_takes_its_turn_by_virtual_runtime() {
-        let turn = hog().turn(5 * MS, 5 * MS, false);
+        let turn = hog().turn(5 * MS, false);
         assert_eq!(turn, TaskTurn { vtime: 77, slice_ns: 5 * MS / 2, first: 0, timed: 0 });
     }
 
     #[test]
     fn a_prompt_task_goes_first_by_deadline_while_its_credit_lasts() {
-        let prompt = TaskAccount { prompt: 1, credit_ns: 12 * MS, mean_burst_ns: 2 * MS, ..hog() };
-        assert_eq!(
-            prompt.turn(5 * MS, 5 * MS, false),
-            TaskTurn { vtime: 7 * MS, slice_ns: 12 * MS, first: 1, timed: 0 }
-        );
-        let niced = TaskAccount { own_weight: 110, ..prompt };
-        assert!(niced.turn(5 * MS, 5 * MS, false).vtime > 20 * MS, "the lighter is due later");
+        let prompt = TaskAccount { prompt: 1, credit_ns: 12 * MS, due_ns: 7 * MS, ..hog() };
+        assert_eq!(prompt.turn(5 * MS, false), TaskTurn { vtime: 7 * MS, slice_ns: 12 * MS, first: 1, timed: 0 });
     }
 
     #[test]
     fn in_the_order_of_arrival_no_task_goes_first() {
         let prompt = TaskAccount { prompt: 1, credit_ns: 12 * MS, ..hog() };
-        let turn = prompt.turn(5 * MS, 5 * MS, true);
+        let turn = prompt.turn(5 * MS, true);
         assert_eq!((turn.first, turn.vtime), (0, 77));
     }
 
     #[test]
     fn a_task_that_weighs_next_to_nothing_has_a_short_turn_that_a_timer_ends() {
         let idle = TaskAccount { weight: 3 << 10, ..hog() };
-        let turn = idle.turn(0, 5 * MS, false);
+        let turn = idle.turn(5 * MS, false);
         assert_eq!((turn.slice_ns, turn.timed), (5 * MS / 2, 0), "3 in 1024 of a second are 2.9 ms");
         let crowded = TaskAccount { max_lag: 10 * MS as i64, ..idle };
-        assert_eq!(crowded.turn(0, 5 * MS, false).slice_ns, TURN_NS);
-        assert_eq!(crowded.turn(0, 5 * MS, false).timed, 1);
+        assert_eq!(crowded.turn(5 * MS, false).slice_ns, TURN_NS);
+        assert_eq!(crowded.turn(5 * MS, false).timed, 1);
     }
 
     proptest! {
         #[test]
         fn nonsense_gives_a_slice_within_bounds(
-            vruntime: u64, credit_ns: u64, mean_burst_ns: u64, max_lag: i64, weight: u32, own_weight: u32, nr_others: u32,
-            prompt: u32, now_ns: u64, slice_ns: u64, by_arrival: bool,
+            vruntime: u64, credit_ns: u64, due_ns: u64, max_lag: i64, weight: u32, nr_others: u32, prompt: u32, slice_ns: u64, by_arrival: bool,
         ) {
             let task =
-                TaskAccount { vruntime, credit_ns, mean_burst_ns, max_lag, weight, own_weight, nr_others, prompt };
-            let turn = task.turn(now_ns, slice_ns, by_arrival);
+                TaskAccount { vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, reserved: 0 };
+            let turn = task.turn(slice_ns, by_arrival);
             prop_assert!((TURN_NS..=SLICE_MAX_NS).contains(&turn.slice_ns), "{} ns", turn.slice_ns);
             prop_assert!(turn.first <= 1 && turn.timed <= 1);
         }

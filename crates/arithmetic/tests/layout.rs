@@ -20,18 +20,7 @@ fn expectations() -> Vec<(String, u64)> {
             )+
         };
     }
-    fields!(
-        "policy_account",
-        TaskAccount,
-        vruntime,
-        credit_ns,
-        mean_burst_ns,
-        max_lag,
-        weight,
-        own_weight,
-        nr_others,
-        prompt
-    );
+    fields!("policy_account", TaskAccount, vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, reserved);
     fields!("policy_turn", TaskTurn, vtime, slice_ns, first, timed);
     all
 }

@@ -28,7 +28,7 @@ pub use settings::{LoadSettings, PolicyId};
 pub use statistics::Counter;
 
 /// Layout version of everything that BPF, engine and daemon share; both ends of every boundary must agree.
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 
 /// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
 pub const OPS_PREFIX: &str = "scherzo";

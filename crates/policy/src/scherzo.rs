@@ -35,7 +35,7 @@ impl Scherzo {
 
     fn decide(&self, queued: &QueuedTask) -> DispatchedTask {
         let by_arrival = self.order() == Order::Fifo;
-        let turn = queued.account.turn(queued.now_ns, self.settings.base_slice_ns, by_arrival);
+        let turn = queued.account.turn(self.settings.base_slice_ns, by_arrival);
         DispatchedTask {
             slot: queued.slot,
             pid: queued.pid,
@@ -114,13 +114,13 @@ mod tests {
         let mut settings = PolicySettings::default();
         settings.load.mode = mode;
         let mut policy = Scherzo::new(8, settings);
-        let queued = QueuedTask { slot: SlotId(3), pid: Pid(42), now_ns: 7 * MS, account, ..QueuedTask::default() };
+        let queued = QueuedTask { slot: SlotId(3), pid: Pid(42), account, ..QueuedTask::default() };
         policy.enqueue(&queued).unwrap();
         policy.pop().unwrap()
     }
 
     fn prompt() -> TaskAccount {
-        TaskAccount { vruntime: 99, credit_ns: 9 * MS, prompt: 1, own_weight: 1024, ..TaskAccount::default() }
+        TaskAccount { vruntime: 99, credit_ns: 9 * MS, due_ns: 7 * MS, prompt: 1, ..TaskAccount::default() }
     }
 
     #[test]

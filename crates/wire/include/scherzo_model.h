@@ -5,7 +5,7 @@
 #ifndef SCHERZO_MODEL_H
 #define SCHERZO_MODEL_H
 
-#define SCHERZO_WIRE_VERSION 6
+#define SCHERZO_WIRE_VERSION 7
 
 enum scherzo_mode {
 	/* Those with credit first, by deadline; the others by weighted virtual runtime */

@@ -56,6 +56,7 @@ static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u
 /* Interactive work begins here, or goes on. */
 static __always_inline void note_burst(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
 {
+	WRITE_ONCE(cpuc->burst_weight, tctx->own_weight);
 	WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
 	if (!tctx->burst_ns)
 		note_brief(cpuc, tctx, now);

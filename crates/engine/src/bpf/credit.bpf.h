@@ -280,6 +280,46 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
 }
 
+/*
+ * The task runs for less than its share, as far as its last burst and the sleep after that tell. So it takes nothing from others,
+ * however little it sleeps. Niced work is not meant: it waits although nobody is hurt by it.
+ */
+static __always_inline bool is_within_share(const struct task_ctx *tctx)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+	s64 fair_weight, prompt_weight, others;
+
+	if (!page || !llcx || tctx->own_weight < POLICY_WEIGHT_NORMAL)
+		return false;
+	fair_weight = READ_ONCE(llcx->fair_weight);
+	prompt_weight = READ_ONCE(llcx->prompt_weight);
+	others = (fair_weight > 0 ? fair_weight : 0) + (prompt_weight > 0 ? prompt_weight : 0);
+	if (tctx->counted)
+		others -= tctx->weight;
+	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, (others > 0 ? others : 0) + tctx->weight,
+				      cpus_per_llc(page));
+}
+
+/* What a task has earned that wakes up: by its sleep, or what it has used of its share. */
+static __always_inline u64 earned_ns(const struct task_ctx *tctx)
+{
+	u64 of_sleep_ns = policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight);
+
+	return of_sleep_ns < tctx->last_burst_ns && is_within_share(tctx) ? tctx->last_burst_ns + of_sleep_ns : of_sleep_ns;
+}
+
+/*
+ * The deadline of a prompt task that is queued. One that has lost its CPU keeps what it was given when it woke: it would otherwise
+ * start again at the end each time that a shorter one comes. One that has run for as long as it tends to takes turns.
+ */
+static __always_inline u64 keep_deadline(struct task_ctx *tctx, u64 burst_ns, u64 now)
+{
+	if (!tctx->due_ns || burst_ns >= tctx->mean_burst_ns)
+		tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight);
+	return tctx->due_ns;
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
@@ -290,9 +330,11 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
+	tctx->last_sleep_ns = tctx->slept_ns;
 	if (slept_ns > 0)
-		tctx->credit_ns = policy_credit_slept(tctx->credit_ns, slept_ns, tctx->own_weight);
+		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(tctx));
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
+	tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
@@ -441,6 +483,7 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	parent->credit_ns -= half_ns;
 	child->credit_ns = half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
+	child->due_ns = 0;
 	child->prompt = parent->prompt && half_ns;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;

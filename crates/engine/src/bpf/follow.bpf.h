@@ -56,7 +56,7 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 			return false;
 		tctx = task_ctx(p);
-		deadline_ns = tctx ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : now + DEADLINE_REACH_NS;
+		deadline_ns = tctx ? tctx->due_ns : now + DEADLINE_REACH_NS;
 		return was_due_before(DSQ_ID(DSQ_PROMPT, llc), deadline_ns) ||
 		       was_due_before(DSQ_ID(DSQ_CPU_PROMPT, cpu), deadline_ns);
 	}

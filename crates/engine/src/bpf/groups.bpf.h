@@ -67,7 +67,7 @@ struct group_ctx {
 	u64 limits_read_ns; /* when `limiter` was found out: a group is read for those within it, too, its limiter is not */
 	u32 parent;
 	u32 weight; /* among its siblings */
-	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_slept() */
+	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_of_sleep() */
 	u32 flat_weight; /* what it is worth beside all others, see policy.h */
 	u32 overspent; /* its tasks do not go first */
 	u32 limiter; /* the lowest group with a limit, of this one and those above; ROOT_GROUP if there is none */

@@ -128,6 +128,16 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 	return preempt_in_llc(p, llc);
 }
 
+/* The task that runs there has run for longer than this one did the last time, each by its weight. */
+static __always_inline bool has_run_longer(const struct cpu_ctx *cpuc, u64 ran_ns, const struct task_ctx *tctx)
+{
+	u32 running_weight = READ_ONCE(cpuc->burst_weight);
+
+	if (ran_ns > POLICY_MAX_SPAN_NS)
+		return true;
+	return ran_ns * tctx->own_weight > tctx->last_burst_ns * running_weight;
+}
+
 /*
  * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the
  * task is let through, and the other goes on after it. The task that has run least goes first, as in the
@@ -142,7 +152,7 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 	if (!since)
 		return false;
 	ran_ns = time_delta(scx_bpf_now(), since);
-	if (ran_ns < (s64)BURST_MIN_NS || ran_ns <= (s64)tctx->last_burst_ns || !may_run_on(p, prev_cpu) ||
+	if (ran_ns < (s64)BURST_MIN_NS || !has_run_longer(cpuc, ran_ns, tctx) || !may_run_on(p, prev_cpu) ||
 	    __sync_val_compare_and_swap(&cpuc->burst_since_ns, since, 0) != since)
 		return false;
 	WRITE_ONCE(cpuc->makes_room, true);

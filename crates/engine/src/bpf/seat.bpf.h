@@ -31,12 +31,11 @@
 #define PICK_BATCH 0x2 /* not where low-power wants the CPU to sleep */
 
 /* A prompt task waits that is due before this one would be. */
-static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc, u64 now)
+static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 {
 	u64 head = 0;
 
-	return head_vtime(DSQ_ID(DSQ_PROMPT, llc), &head) &&
-	       signed_delta(head, policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight)) < 0;
+	return head_vtime(DSQ_ID(DSQ_PROMPT, llc), &head) && signed_delta(head, tctx->due_ns) < 0;
 }
 
 /*
@@ -44,11 +43,13 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc, u6
  * the prompt of its LLC have had more than leaves the others half of their share. A task that runs briefly is hardly
  * the reason for that, and may go on to preempt until they have had twice as much.
  */
-static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc, u64 now)
+static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
 {
-	if (is_preceded(tctx, llc, now))
+	if (is_preceded(tctx, llc))
 		return true;
-	return tctx->mean_burst_ns < POLICY_BURST_LIGHT_NS ? is_fair_long_owed(llc) : is_fair_owed(llc);
+	if (!is_fair_owed(llc) || is_within_share(tctx))
+		return false;
+	return tctx->mean_burst_ns >= POLICY_BURST_LIGHT_NS || is_fair_long_owed(llc);
 }
 
 /* The task on the CPU started further ahead in virtual time than lets the one that wakes wait for it. */
@@ -128,22 +129,23 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(llc);
 	struct task_ctx *tctx = task_ctx(p);
+	u64 now = scx_bpf_now();
 	s64 nr_others;
 
 	if (!page || !llcx || !tctx || !account)
 		return false;
-	weigh(p, tctx, scx_bpf_now());
+	weigh(p, tctx, now);
 	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
 	account->credit_ns = tctx->credit_ns;
-	account->mean_burst_ns = tctx->mean_burst_ns;
+	account->due_ns = keep_deadline(tctx, tctx->burst_ns, now);
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;
-	account->own_weight = tctx->own_weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
 	account->prompt = tctx->prompt;
+	account->reserved = 0;
 	return true;
 }
 
@@ -166,7 +168,7 @@ static __always_inline bool decide_turn(struct task_struct *p, struct task_ctx *
 
 	if (!take_account(p, queue_llc(p, tctx, word), &account))
 		return false;
-	*turn = policy_turn_of(&account, scx_bpf_now(), default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
+	*turn = policy_turn_of(&account, default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
 	return true;
 }
 
@@ -255,12 +257,16 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 }
 
 /* A task that is in no DSQ comes before all that wait for this CPU. */
-static __always_inline bool precedes_queued(const struct task_ctx *tctx, u32 llc, s32 cpu)
+static __always_inline bool precedes_queued(struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
 {
-	if (nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
-		return false;
+	if (nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu)) {
+		u64 due_ns = keep_deadline(tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
+
+		if (!tctx->prompt || is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
+			return false;
+	}
 	if (tctx->prompt)
-		return !is_fair_owed(llc);
+		return !is_fair_owed(llc) || is_within_share(tctx);
 	return !is_due_before(DSQ_FAIR, llc, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
 }
 
@@ -296,7 +302,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	llcx = llc_ctx(llc);
 	charge(prev, tctx, cpuc, now);
 	weigh(prev, tctx, now);
-	if (!llcx || !precedes_queued(tctx, llc, cpu))
+	if (!llcx || !precedes_queued(tctx, llc, cpu, now))
 		return false;
 	if (!tctx->prompt)
 		advance_clock(llcx, tctx->vruntime, page, now);

@@ -195,6 +195,7 @@ struct cpu_ctx {
 	 * it is swapped for zero has the CPU next.
 	 */
 	u64 burst_since_ns;
+	u32 burst_weight; /* that task's own, see task_ctx.own_weight */
 	/*
 	 * Non-zero if the task that has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be
 	 * gone by then.
@@ -278,9 +279,11 @@ struct task_ctx {
 	u64 vruntime;
 	u64 credit_ns;
 	u64 mean_burst_ns;
+	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
+	u64 last_sleep_ns; /* and for longer than that */
 	u64 charged_until_ns; /* while it runs */
 	u64 release_slice_ns, release_vtime; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */

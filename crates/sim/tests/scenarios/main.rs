@@ -335,6 +335,16 @@ fn frames_of_the_application_in_front_are_in_time() {
     assert!(frames.nr_missed == 0 && frames.nr_done > 250, "{report}");
 }
 
+/// It uses less than its share, so tasks that are prompt for sleeping do not keep it waiting, and what these owe is not its debt.
+#[test]
+fn who_uses_less_than_its_share_does_not_wait_for_sleepers() {
+    let report = outcome("foreground-sleepers");
+    all_rules_hold(&report);
+    let frames = report.group("frames").unwrap();
+    assert!(frames.nr_missed * 50 < frames.nr_done && frames.nr_done > 280, "{report}");
+    assert!(2 * report.group("hogs").unwrap().share > 398, "hogs have half of their share\n{report}");
+}
+
 /// What a group counted for in its parent before counts no longer: the one beside the parent keeps its half.
 #[test]
 fn a_weight_that_changes_under_load_counts_at_every_level() {
