@@ -184,7 +184,7 @@ fn counter() -> Vec<Edit> {
 fn setting() -> Vec<Edit> {
     let row = "                    trial_ms: u32 = 7, Number(1, 100), AtOnce, \"How long it is tried, in milliseconds: 1 to \
                100.\";\n";
-    let read = "queued.now_ns, self.settings.base_slice_ns";
+    let read = "queued.account.turn(self.settings.base_slice_ns";
     vec![
         Edit::insert_before("crates/model/src/settings.rs", "                    auto_fifo: bool", row),
         Edit::insert_after("crates/policy/src/scherzo.rs", read, " + 0 * u64::from(self.settings.load.trial_ms)"),
