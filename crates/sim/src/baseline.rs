@@ -1,11 +1,13 @@
 //! Schedulers to compare with: over the same emulated kernel, with the same tasks and costs.
 //!
-//! Both are as small as a scheduler of sched_ext can be: one queue for all CPUs, and an idle CPU as the kernel picks it.
+//! Those here are as small as a scheduler of sched_ext can be: one queue for all CPUs, and an idle CPU as the kernel picks it.
+//! [`eevdf`] follows the kernel's own.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::abi::{Ops, TaskStruct};
+use crate::eevdf;
 use crate::machine::with_machine;
 
 /// The queue.
@@ -22,11 +24,13 @@ pub enum BaselineScheduler {
     Fifo,
     /// The task goes first that has run least for its weight; what sleeps loses all but a slice of that.
     Vruntime,
+    /// The kernel's own: see [`eevdf`].
+    Eevdf,
 }
 
 impl BaselineScheduler {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Fifo, Self::Vruntime];
+    pub const ALL: [Self; 3] = [Self::Fifo, Self::Vruntime, Self::Eevdf];
 
     /// Its name for the command line.
     #[must_use]
@@ -34,7 +38,13 @@ impl BaselineScheduler {
         match self {
             Self::Fifo => "fifo",
             Self::Vruntime => "vruntime",
+            Self::Eevdf => "eevdf",
         }
+    }
+
+    /// A CPU of it may idle while a task waits for another one, until work is balanced.
+    pub(crate) const fn may_idle_beside_work(self) -> bool {
+        matches!(self, Self::Eevdf)
     }
 
     /// Its callbacks, with its memory as at the beginning.
@@ -43,6 +53,7 @@ impl BaselineScheduler {
         match self {
             Self::Fifo => &raw const FIFO,
             Self::Vruntime => &raw const VRUNTIME,
+            Self::Eevdf => &raw const eevdf::EEVDF,
         }
     }
 }

@@ -14,6 +14,7 @@ mod baseline;
 mod cgroups;
 #[cfg(instrumented)]
 mod coverage;
+mod eevdf;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
 mod events;

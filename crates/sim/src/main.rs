@@ -24,12 +24,12 @@ struct Arguments {
     /// Have the engine in user space apply the policy, instead of the kernel side
     #[arg(long)]
     user_seat: bool,
-    /// Another scheduler to compare with, instead of this project's: fifo, vruntime
+    /// Another scheduler to compare with, instead of this project's: fifo, vruntime, eevdf
     #[arg(long, value_parser = parse_baseline)]
     baseline: Option<BaselineScheduler>,
     /// CPUs that run at the same time interrupt each other at these points, as a failed test printed them: POINT:CPU, with ~ if the
     /// one that stops keeps its stores to itself
-    #[arg(long, value_delimiter = ',', value_parser = parse_switch)]
+    #[arg(long, value_delimiter = ',', value_parser = parse_switch, conflicts_with = "baseline")]
     switches: Option<Vec<CpuSwitch>>,
     /// Write what ran where, for Perfetto
     #[arg(long)]

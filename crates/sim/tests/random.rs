@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 use machines::random_scenario;
-use scherzo_sim::{Coverage, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
+use scherzo_sim::{BaselineScheduler, Coverage, Mode, Rule, Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many machines are tried.
 const NR_MACHINES: u64 = 500;
@@ -36,6 +36,18 @@ fn the_rules_hold_on_random_machines() {
         nr_events += report.nr_events;
     }
     assert!(nr_events > 1_000_000, "{nr_events} events say little");
+}
+
+/// The emulation of the kernel's own scheduler loses no task either, whatever happens.
+#[test]
+fn eevdf_keeps_the_rules_on_random_machines() {
+    for seed in 0..NR_MACHINES / 2 {
+        let text = random_scenario(&mut Rng::with_seed(seed));
+        let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
+        let baseline = Some(BaselineScheduler::Eevdf);
+        let report = run(&scenario, &SimulationOptions { seed, baseline, ..SimulationOptions::default() });
+        assert!(report.violations.is_empty(), "seed {seed}\n{text}\n{report}");
+    }
 }
 
 /// Random machines with either seat, and the scenarios of what no such machine has, use nearly all of the scheduler's code. What

@@ -125,7 +125,7 @@ impl Machine {
     }
 
     /// `task_can_run_on_remote_rq()`.
-    pub(super) fn may_move_to(&self, id: TaskId, cpu: usize) -> bool {
+    pub(crate) fn may_move_to(&self, id: TaskId, cpu: usize) -> bool {
         let task = &self.tasks[id];
         task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && self.topology.active.has(cpu)
     }

@@ -245,6 +245,7 @@ impl Machine {
     pub(crate) fn compare_with(&mut self, baseline: BaselineScheduler) {
         self.ops = baseline.ops();
         self.is_baseline = true;
+        self.invariants.may_idle_beside_work |= baseline.may_idle_beside_work();
     }
 
     /// The scheduler is attached.

@@ -85,6 +85,11 @@ impl Machine {
         self.queues.get(&dsq_id)?.tasks.first_key_value().map(|(_, id)| *id)
     }
 
+    /// Tasks of a queue, in its order.
+    pub(crate) fn queued_in(&self, dsq_id: u64) -> Vec<TaskId> {
+        self.queues.get(&dsq_id).map_or(Vec::new(), |queue| queue.tasks.values().copied().collect())
+    }
+
     /// Part of `dispatch_enqueue()` for queues that belong to no CPU.
     pub(super) fn insert_into_queue(&mut self, id: TaskId, dsq_id: u64, by_vtime: bool, at_head: bool) {
         let vtime = self.tasks[id].kernel().scx.dsq_vtime as i64;
@@ -126,8 +131,7 @@ impl Machine {
 
     /// Begins to walk through a queue; the tasks that are in it now.
     pub(crate) fn begin_walk(&mut self, dsq_id: u64) -> u64 {
-        let tasks: Vec<TaskId> =
-            self.queues.get(&dsq_id).map_or(Vec::new(), |queue| queue.tasks.values().copied().collect());
+        let tasks = self.queued_in(dsq_id);
         self.nr_iterators += 1;
         self.iterators.insert(self.nr_iterators, tasks.into_iter());
         self.nr_iterators

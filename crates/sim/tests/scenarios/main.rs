@@ -4,6 +4,7 @@
 //! notices and turns it round.
 
 mod broken;
+mod eevdf;
 mod limits;
 
 use std::path::Path;
