@@ -202,7 +202,7 @@ pub struct TaskStruct {
     /// Its name.
     pub comm: [u8; 16],
     /// May not be moved for a moment.
-    pub migration_disabled: u32,
+    pub migration_disabled: u16,
     /// Index in the machine's table of tasks.
     pub sim_id: u32,
     /// Memory of the scheduler's task storage.
@@ -236,7 +236,7 @@ pub struct ExitTaskArgs {
 #[repr(C)]
 pub struct ExitInfo {
     /// `SCX_EXIT_*`.
-    pub kind: i32,
+    pub kind: u32,
     /// The scheduler's own code.
     pub exit_code: i64,
 }

@@ -92,7 +92,7 @@ impl Machine {
 
     /// The current task of a CPU disables its migration, or enables it again: `migrate_disable()`, `migrate_enable()`.
     pub(crate) fn disable_migration(&mut self, id: TaskId, disabled: bool) {
-        self.tasks[id].kernel_mut().migration_disabled = u32::from(disabled);
+        self.tasks[id].kernel_mut().migration_disabled = u16::from(disabled);
         if !disabled {
             self.tasks[id].leave_again();
             self.move_if_forbidden(id);

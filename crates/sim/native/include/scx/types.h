@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel's types, with the fields that the scheduler uses. abi.rs mirrors those that Rust shares. */
+/*
+ * The kernel's types, with the fields that the scheduler uses. abi.rs mirrors those that Rust shares; tests/types compares with kernels.
+ */
 #ifndef SIM_TYPES_H
 #define SIM_TYPES_H
 
@@ -79,10 +81,13 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct sched_ext_entity scx;
 	char comm[16];
-	u32 migration_disabled;
+	u16 migration_disabled;
 	/* The simulator's own: the task's number and its local storage. */
 	u32 sim_id;
 	void *sim_storage;
+};
+
+struct scx_cpu_acquire_args {
 };
 
 struct scx_cpu_release_args {
@@ -99,7 +104,7 @@ struct scx_exit_task_args {
 };
 
 struct scx_exit_info {
-	s32 kind;
+	u32 kind;
 	s64 exit_code;
 };
 
@@ -135,7 +140,7 @@ struct sched_ext_ops {
 	void (*set_weight)(struct task_struct *p, u32 weight);
 	void (*set_cpumask)(struct task_struct *p, struct cpumask *cpumask);
 	void (*update_idle)(s32 cpu, bool idle);
-	void (*cpu_acquire)(s32 cpu, void *args);
+	void (*cpu_acquire)(s32 cpu, struct scx_cpu_acquire_args *args);
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
