@@ -15,6 +15,7 @@ mod cgroups;
 #[cfg(instrumented)]
 mod coverage;
 mod eevdf;
+mod energy;
 #[path = "../../engine/src/core.rs"]
 mod engine_core;
 mod events;
@@ -40,6 +41,7 @@ mod work;
 pub use baseline::BaselineScheduler;
 #[cfg(instrumented)]
 pub use coverage::Coverage;
+pub use energy::EnergyUse;
 pub use fault::{BrokenCopy, UNFIT_FAULTS};
 pub use interleave::{CpuSwitch, Exploration, FailedRun, SwitchPlan, explore_all, explore_randomly};
 pub use invariants::{Rule, Violation};

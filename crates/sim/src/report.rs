@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use scherzo_wire::layout::Counter;
 use scherzo_wire::message::LoadSettings;
 
+use crate::energy::{EnergyUse, IDLE_STATES};
 use crate::invariants::Violation;
 use crate::machine::Machine;
 use crate::profile::Distance;
@@ -61,6 +62,8 @@ pub struct SimulationReport {
     pub nr_moves: [u64; 4],
     /// Times that a CPU fell idle, each of which costs energy.
     pub nr_idle_entries: u64,
+    /// What the CPUs used.
+    pub energy: EnergyUse,
     /// Most re-enqueues of a task that did not run.
     pub most_reenqueued: u32,
     /// In the end BPF schedules alone, since the engine does not answer.
@@ -102,6 +105,7 @@ impl SimulationReport {
             nr_switches: stats.nr_switches,
             nr_moves: stats.nr_moves,
             nr_idle_entries: stats.nr_idle_entries,
+            energy: stats.energy,
             most_reenqueued: stats.most_reenqueued,
             is_degraded: machine.control().degraded_seq.load(Relaxed) & 1 == 1,
             trace: machine.trace.take(),
@@ -204,6 +208,16 @@ fn percent(permille: u64) -> String {
     format!("{}.{}", permille / 10, permille % 10)
 }
 
+/// What was used, and where idle CPUs were.
+fn energy(used: &EnergyUse) -> String {
+    let idle_ns = used.in_state_ns.iter().sum::<u64>().max(1);
+    let states = IDLE_STATES.iter().zip(used.in_state_ns).zip(used.nr_entries);
+    let states = states.map(|((state, ns), nr)| format!("{} {} % ({nr})", state.name, percent(ns * 1000 / idle_ns)));
+    let states: Vec<String> = states.collect();
+    let (total_mj, idle) = (used.total_mj(), percent(used.idle_permille()));
+    format!("energy {total_mj} mJ, {idle} % while idle; idle states by time, and how often: {}", states.join(", "))
+}
+
 impl fmt::Display for SimulationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -234,6 +248,7 @@ impl fmt::Display for SimulationReport {
         let moves = Distance::ALL.map(|distance| format!("{} {}", distance.name(), self.nr_moves[distance as usize]));
         writeln!(f, "{} events, {} switches, {} idle entries", self.nr_events, self.nr_switches, self.nr_idle_entries)?;
         writeln!(f, "moves within {}", moves.join(", "))?;
+        writeln!(f, "{}", energy(&self.energy))?;
         let counters: Vec<String> = self.counters.iter().map(|(name, number)| format!("{name} {number}")).collect();
         writeln!(f, "{}", counters.join(", "))?;
         for violation in &self.violations {

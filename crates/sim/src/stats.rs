@@ -1,5 +1,7 @@
 //! What is measured.
 
+use crate::energy::EnergyUse;
+
 /// Of one group of tasks.
 #[expect(clippy::struct_field_names, reason = "units are part of names")]
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,8 @@ pub struct MachineStats {
     pub nr_idle_entries: u64,
     /// Time without a task, of all CPUs.
     pub idle_ns: u64,
+    /// What the CPUs used.
+    pub energy: EnergyUse,
     /// Insertions that came too late.
     pub nr_dropped: u64,
     /// Most re-enqueues of a task that did not run.

@@ -226,6 +226,7 @@ impl Machine {
         let idle_ns = self.now.saturating_sub(self.cpus[cpu].idle_since.max(self.cpus[cpu].charged_until));
         self.cpus[cpu].charged_until = self.now;
         self.stats.idle_ns += idle_ns;
+        self.stats.energy.add_idle(idle_ns, self.topology.slow.has(cpu));
     }
 
     /// When the current task of a CPU will have done its work.
@@ -255,6 +256,7 @@ impl Machine {
         task.ran_ns += ran_ns;
         task.kernel_mut().sum_exec_runtime += ran_ns;
         self.stats.charge(task.group, ran_ns);
+        self.stats.energy.add_active(ran_ns, self.topology.slow.has(cpu));
         if task.class == TaskClass::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;
             *slice = slice.saturating_sub(ran_ns);

@@ -99,6 +99,25 @@ fn a_desktop_is_served_at_once() {
     }
 }
 
+/// Low-power leaves CPUs asleep: with hogs beside it at the cost of their work, without at the cost of nothing.
+#[test]
+fn low_power_saves_energy() {
+    let used_mj = |name: &str, mode| {
+        let report = run(&scenario(name), &SimulationOptions { mode, ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        let frames = report.group("frames").expect("a group");
+        assert!(frames.nr_missed == 0 && frames.nr_done > 200, "{name}: {report}");
+        report.energy.total_mj()
+    };
+    let [quiet, quiet_saved] = [Mode::Interactive, Mode::LowPower].map(|mode| used_mj("quiet-desktop", mode));
+    assert!(quiet_saved < quiet, "{quiet_saved} of {quiet} mJ");
+    let [busy, busy_saved] = [Mode::Interactive, Mode::LowPower].map(|mode| used_mj("desktop", mode));
+    assert!(
+        busy_saved < busy / 2 && quiet < busy / 2,
+        "{busy_saved} of {busy} mJ, {quiet} where there is little to do"
+    );
+}
+
 /// The scheduler goes on alone.
 #[test]
 fn work_goes_on_without_the_engine() {
