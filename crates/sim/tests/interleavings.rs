@@ -74,7 +74,9 @@ fn random_machines_keep_the_rules_when_cpus_interrupt_each_other() {
         let text = random_scenario(&mut rng).replace("duration_ms = 300", "duration_ms = 60");
         let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
         let mode = rng.choice(Mode::ALL).unwrap_or_default();
-        let options = SimulationOptions { seed, mode, ..SimulationOptions::default() };
+        // In turns BPF and the engine in user space apply the policy.
+        let kernel_seat = seed.is_multiple_of(2);
+        let options = SimulationOptions { seed, mode, kernel_seat, ..SimulationOptions::default() };
         match explore_randomly(&scenario, &options, seed, NR_CHANGES) {
             Ok(report) => nr_events += report.nr_events,
             Err(failed) if is_known(&text, &failed) => {}

@@ -11,6 +11,8 @@ use scherzo_rig::report::{Outcome, Report, Subject, TestResult};
 
 /// Inputs of each kind that the fuzz tests try in the long run.
 const NR_LONG_FUZZ_CASES: &str = "1000000";
+/// How long the simulator's random machines run then.
+const LONG_SOAK_SECONDS: &str = "14400";
 /// Crates whose integration tests talk to the daemon on a private bus.
 const BUS_CRATES: &[&str] = &["daemon", "ctl", "tray"];
 /// Crates that are there to test, measure or build the product; none is part of it.
@@ -22,9 +24,9 @@ const SANITIZED: &[&str] = &["--package", "scherzo-wire", "--target", "x86_64-un
 /// The compiler's sanitizers come with the stable toolchain, but are not stable.
 const SANITIZER: &[(&str, &str)] = &[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")];
 
-/// How many inputs fuzz tests try.
+/// How many inputs fuzz tests try, and how long the simulator goes on.
 fn fuzz(long: bool) -> &'static [(&'static str, &'static str)] {
-    if long { &[("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES)] } else { &[] }
+    if long { &[("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES), ("SCHERZO_SOAK_SECONDS", LONG_SOAK_SECONDS)] } else { &[] }
 }
 
 /// One call of `cargo test`.
