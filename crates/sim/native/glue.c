@@ -133,6 +133,72 @@ s64 sim_bandwidth_room(s64 balance_ns, s32 nr_active)
 	return bandwidth_room(balance_ns, nr_active);
 }
 
+/* Single functions, for their tests (functions.rs). */
+bool sim_is_low_power(s32 cpu)
+{
+	return cpu_ctx(cpu)->low_power;
+}
+
+void sim_publish_victim(s32 cpu, u64 deadline_ns)
+{
+	publish_victim(cpu_ctx(cpu), cpu, deadline_ns);
+}
+
+void sim_retract_victim(s32 cpu)
+{
+	retract_victim(cpu_ctx(cpu));
+}
+
+s32 sim_preempt_cpu(struct task_struct *p, s32 prev_cpu)
+{
+	return preempt_cpu(p, prev_cpu);
+}
+
+s32 sim_find_idle_by_kind(struct task_struct *p, s32 prev_cpu, bool whole_cores)
+{
+	return find_idle_by_kind(p, prev_cpu, word_bits((struct control_word){ .whole_cores = whole_cores }));
+}
+
+void sim_ours_left(s32 cpu, u64 now)
+{
+	ours_left(cpu_ctx(cpu), now);
+}
+
+void sim_ours_returned(s32 cpu, u64 now)
+{
+	ours_returned(cpu_ctx(cpu), now);
+}
+
+bool sim_busy_with_higher_class(s32 cpu, u64 now)
+{
+	return busy_with_higher_class(cpu_ctx(cpu), now);
+}
+
+u64 sim_higher_class_ns(s32 cpu, u64 now)
+{
+	return cpu_higher_class_ns(cpu_ctx(cpu), now);
+}
+
+void sim_hand_over(u32 slot, u64 generation)
+{
+	slot_flight(slot)->word = generation << 1 | USER_OWNED;
+	mark_in_flight(slot, true);
+	change_nr_in_flight(control_page(), 1);
+}
+
+bool sim_reclaim(u32 slot, u64 generation)
+{
+	return reclaim(control_page(), slot_flight(slot), slot, generation);
+}
+
+bool sim_is_marked_in_flight(u32 slot)
+{
+	u32 index = slot / 64;
+	u64 *word = bpf_map_lookup_elem(&flight_bits, &index);
+
+	return *word >> (slot & 63) & 1;
+}
+
 /* Nobody looks for work in such a DSQ. */
 bool sim_bpf_is_park(u64 dsq_id)
 {

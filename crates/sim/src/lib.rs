@@ -20,6 +20,8 @@ mod energy;
 mod engine_core;
 mod events;
 mod fault;
+#[cfg(test)]
+mod functions;
 mod interleave;
 mod invariants;
 mod kernel;

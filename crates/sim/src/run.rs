@@ -1,7 +1,7 @@
 //! A run: a scenario, a seed, and all that happens until its time is over.
 
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use scherzo_wire::control::Mode;
@@ -26,6 +26,11 @@ use crate::work::{Next, Work};
 
 /// The scheduler's memory is one, so there is one run at a time.
 static ONE_RUN: Mutex<()> = Mutex::new(());
+
+/// Nobody else uses the scheduler's memory meanwhile.
+pub(crate) fn lock_scheduler() -> MutexGuard<'static, ()> {
+    ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The engine is the first task.
 const ENGINE: TaskId = 0;
@@ -93,7 +98,7 @@ pub(crate) fn run_noting(
     options: &SimulationOptions,
     episodes: RangeInclusive<u64>,
 ) -> (SimulationReport, RunLog) {
-    let lock = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = lock_scheduler();
     traps::note_run(format!("{}, seed {}, mode {}", scenario.file, options.seed, options.mode.name()));
     let mut run = Simulation::new(scenario, options);
     run.begin(options);

@@ -1,0 +1,177 @@
+//! Tests of single BPF functions, over a machine where nothing runs.
+
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::abi::{CpuMask, TaskStruct};
+use crate::machine::Machine;
+use crate::profile::{CoreSpec, Costs, Profile, TopologySpec};
+use crate::run::lock_scheduler;
+use crate::scenario::SchedPolicySpec;
+use crate::task::{Identity, TaskClass};
+
+const MS: u64 = 1_000_000;
+
+mod native {
+    use crate::abi::TaskStruct;
+
+    #[allow(unsafe_code)]
+    // SAFETY: the functions of glue.c have these signatures. They are called with a task that is alive, and CPUs and slots that there are,
+    // while a machine is lent out.
+    unsafe extern "C" {
+        pub(super) safe fn sim_is_low_power(cpu: i32) -> bool;
+        pub(super) safe fn sim_publish_victim(cpu: i32, deadline_ns: u64);
+        pub(super) safe fn sim_retract_victim(cpu: i32);
+        pub(super) safe fn sim_preempt_cpu(p: *mut TaskStruct, prev_cpu: i32) -> i32;
+        pub(super) safe fn sim_find_idle_by_kind(p: *mut TaskStruct, prev_cpu: i32, whole_cores: bool) -> i32;
+        pub(super) safe fn sim_ours_left(cpu: i32, now: u64);
+        pub(super) safe fn sim_ours_returned(cpu: i32, now: u64);
+        pub(super) safe fn sim_busy_with_higher_class(cpu: i32, now: u64) -> bool;
+        pub(super) safe fn sim_higher_class_ns(cpu: i32, now: u64) -> u64;
+        pub(super) safe fn sim_hand_over(slot: u32, generation: u64);
+        pub(super) safe fn sim_reclaim(slot: u32, generation: u64) -> bool;
+        pub(super) safe fn sim_is_marked_in_flight(slot: u32) -> bool;
+    }
+}
+
+use native::*;
+
+/// A machine with the scheduler attached, and one task that sleeps.
+struct QuietMachine {
+    machine: Machine,
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl QuietMachine {
+    fn new(topology: TopologySpec, mask: CpuMask) -> Self {
+        let lock = lock_scheduler();
+        let profile = Profile::of("6.18").expect("a kernel");
+        let mut machine = Machine::new(profile, topology, Costs::default(), 1, 0);
+        machine.attach();
+        let identity = Identity {
+            name: "task".to_owned(),
+            flags: 0,
+            nice: 0,
+            policy: SchedPolicySpec::Normal,
+            class: TaskClass::Ext,
+            mask,
+            tgid: 2,
+            task_group: std::ptr::null_mut(),
+        };
+        machine.create(0, 0, &identity);
+        Self { machine, _lock: lock }
+    }
+
+    /// Cores that are alike, in two caches.
+    fn even(nr_cpus: usize) -> Self {
+        Self::new(TopologySpec::new(nr_cpus, 2, 1, 1), CpuMask::of(0..nr_cpus))
+    }
+
+    /// Two fast cores with CPUs 0, 1 and 4, 5, and two slow ones with CPUs 2 and 3.
+    fn hybrid() -> Self {
+        let fast = CoreSpec { nr_cores: 2, nr_threads: 2, llc: 0, node: 0, slow: false };
+        let topology = TopologySpec::of(&[fast, CoreSpec { nr_threads: 1, llc: 1, slow: true, ..fast }]);
+        Self::new(topology, CpuMask::of(0..6))
+    }
+
+    fn call<R>(&mut self, f: impl FnOnce(*mut TaskStruct) -> R) -> R {
+        let task = self.machine.tasks[0].raw();
+        self.machine.bpf(0, |_| f(task))
+    }
+
+    /// Has only these CPUs idle, as the kernel and the scheduler know them.
+    fn idle_are(&mut self, idle: &[usize]) {
+        for cpu in 0..self.machine.cpus.len() {
+            let topology = self.machine.topology.clone();
+            self.machine.idle.update(&topology, cpu, idle.contains(&cpu));
+            let update_idle = self.machine.bpf(0, |ops| ops.update_idle).expect("the scheduler has it");
+            #[allow(unsafe_code)]
+            // SAFETY: the CPU is there, and the machine is lent out.
+            self.machine.bpf(cpu, |_| unsafe { update_idle(cpu as i32, idle.contains(&cpu)) });
+        }
+    }
+}
+
+#[test]
+fn low_power_keeps_a_quarter_awake_and_slow_cores_first() {
+    let awake = |mut quiet: QuietMachine| -> Vec<i32> {
+        let nr = quiet.machine.cpus.len() as i32;
+        (0..nr).filter(|cpu| quiet.call(|_| sim_is_low_power(*cpu))).collect()
+    };
+    assert_eq!(awake(QuietMachine::even(8)), [0, 1]);
+    assert_eq!(awake(QuietMachine::even(3)), [0], "at least one");
+    assert_eq!(awake(QuietMachine::hybrid()), [2], "a slow one");
+}
+
+#[test]
+fn the_latest_deadline_gives_way() {
+    let mut quiet = QuietMachine::even(8);
+    for (cpu, deadline_ns) in [(1, 50), (2, 90), (3, 70), (5, 99)] {
+        quiet.call(|_| sim_publish_victim(cpu, deadline_ns));
+    }
+    let mut taken = |prev| quiet.call(|p| sim_preempt_cpu(p, prev));
+    assert_eq!(taken(1), 1, "where the task was its cache is warm");
+    assert_eq!([taken(0), taken(0), taken(0)], [2, 3, -1], "the latest of its own cache, each once");
+    assert_eq!(taken(4), 5, "in the other cache");
+    quiet.call(|_| sim_publish_victim(2, 40));
+    quiet.call(|_| sim_retract_victim(2));
+    assert_eq!(quiet.call(|p| sim_preempt_cpu(p, 0)), -1, "it runs something else");
+}
+
+#[test]
+fn only_a_cpu_that_the_task_may_use_gives_way() {
+    let mut quiet = QuietMachine::new(TopologySpec::new(4, 1, 1, 1), CpuMask::of([0, 3]));
+    for cpu in 1..4 {
+        quiet.call(|_| sim_publish_victim(cpu, 100 - cpu as u64));
+    }
+    assert_eq!([1, 1].map(|prev| quiet.call(|p| sim_preempt_cpu(p, prev))), [3, -1]);
+}
+
+#[test]
+fn fast_cores_give_way_before_slow_ones() {
+    let mut quiet = QuietMachine::hybrid();
+    quiet.call(|_| sim_publish_victim(2, 1_000));
+    quiet.call(|_| sim_publish_victim(1, 10));
+    assert_eq!([2, 2, 2].map(|prev| quiet.call(|p| sim_preempt_cpu(p, prev))), [1, 2, -1]);
+}
+
+#[test]
+fn idle_cores_are_taken_in_the_order_of_what_they_give() {
+    let mut quiet = QuietMachine::hybrid();
+    let mut found = |idle: &[usize], whole_cores| {
+        quiet.idle_are(idle);
+        quiet.call(|p| sim_find_idle_by_kind(p, 2, whole_cores))
+    };
+    assert_eq!(found(&[1, 2, 3, 5], true), 5, "a whole fast core");
+    assert_eq!(found(&[1, 2, 3], true), 2, "a slow core gives more than the second thread of a fast one");
+    assert_eq!(found(&[1, 2, 3], false), 1, "but for whom does not ask for whole cores");
+    assert_eq!(found(&[1], true), 1, "no CPU stays idle because of its kind");
+    assert!(found(&[], true) < 0);
+}
+
+#[test]
+fn the_time_of_a_higher_class_is_what_a_switch_does_not_explain() {
+    let mut quiet = QuietMachine::even(2);
+    let begin = quiet.machine.now;
+    quiet.call(|_| sim_ours_left(1, begin));
+    let busy = [10_000, 60_000].map(|ns| quiet.call(|_| sim_busy_with_higher_class(1, begin + ns)));
+    assert_eq!(busy, [false, true]);
+    assert_eq!(quiet.call(|_| sim_higher_class_ns(1, begin + 3 * MS)), 3 * MS, "the one that lasts counts");
+    quiet.call(|_| sim_ours_returned(1, begin + 4 * MS));
+    quiet.call(|_| sim_ours_left(1, begin + 9 * MS));
+    quiet.call(|_| sim_ours_returned(1, begin + 9 * MS + 20_000));
+    assert_eq!(quiet.call(|_| sim_higher_class_ns(1, begin + 20 * MS)), 4 * MS, "a switch does not");
+    assert!(!quiet.call(|_| sim_busy_with_higher_class(1, begin + 20 * MS)));
+}
+
+#[test]
+fn a_task_is_taken_back_once() {
+    let mut quiet = QuietMachine::even(2);
+    quiet.call(|_| sim_hand_over(70, 5));
+    assert!(quiet.call(|_| sim_is_marked_in_flight(70)) && !quiet.call(|_| sim_is_marked_in_flight(6)));
+    assert_eq!(quiet.machine.control().nr_in_flight.load(Relaxed), 1);
+    assert!(!quiet.call(|_| sim_reclaim(70, 4)), "an answer to what was asked before");
+    assert_eq!([5, 5].map(|generation| quiet.call(|_| sim_reclaim(70, generation))), [true, false]);
+    assert!(!quiet.call(|_| sim_is_marked_in_flight(70)));
+    assert_eq!(quiet.machine.control().nr_in_flight.load(Relaxed), 0);
+}
