@@ -56,16 +56,19 @@ impl Machine {
         self.move_if_forbidden(id);
     }
 
-    /// A runnable task that is where it may not be any more goes elsewhere; a current one is stopped for that.
+    /// A runnable task that is where it may not be any more goes elsewhere. A current one is stopped for that, also while a program that
+    /// it is interrupted by has disabled its migration: by the time that the CPU's thread looks that is over.
     fn move_if_forbidden(&mut self, id: TaskId) {
         let cpu = self.tasks[id].cpu;
         let task = &self.tasks[id];
-        if task.state != State::Runnable || task.may_run_on(cpu) || task.kernel().migration_disabled != 0 {
+        if task.state != State::Runnable || task.may_run_on(cpu) {
             return;
         }
         if self.cpus[cpu].curr == Some(id) {
             self.stop_for(cpu, id);
-        } else if let Some(to) = self.usable(id).first() {
+        } else if task.kernel().migration_disabled == 0
+            && let Some(to) = self.usable(id).first()
+        {
             self.move_queued(self.online_cpu(0), id, to);
         }
     }

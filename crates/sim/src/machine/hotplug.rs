@@ -48,7 +48,7 @@ impl Machine {
     pub(crate) fn run_stopper(&mut self, cpu: usize) {
         for id in std::mem::take(&mut self.cpus[cpu].pushed) {
             let task = &self.tasks[id];
-            let stays = task.may_run_on(cpu) && self.topology.active.has(cpu);
+            let stays = task.may_run_on(cpu) && self.topology.active.has(cpu) || task.kernel().migration_disabled != 0;
             if task.cpu != cpu || task.state != State::Runnable || stays {
                 continue;
             }
