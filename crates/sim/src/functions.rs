@@ -57,6 +57,7 @@ impl QuietMachine {
             mask,
             tgid: 2,
             task_group: std::ptr::null_mut(),
+            cgroups: std::ptr::null_mut(),
         };
         machine.create(0, 0, &identity);
         Self { machine, _lock: lock }

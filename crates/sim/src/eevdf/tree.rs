@@ -127,7 +127,7 @@ impl FairTree {
         // SAFETY: groups live as long as the run, and nobody writes to them during a callback.
         let Some(group) = (unsafe { group.as_ref() }).filter(|group| !group.parent.is_null()) else { return cpu };
         let above = self.queue_of(group.parent, cpu);
-        let known = self.groups.entry(group.id).or_default();
+        let known = self.groups.entry(group.css.id).or_default();
         known.shares = group.shares;
         if let Some(queue) = known.queues.get(&cpu) {
             return *queue;
@@ -136,7 +136,7 @@ impl FairTree {
         known.queues.insert(cpu, queue);
         self.queues.push(FairQueue::below(entity));
         self.entities.push(FairEntity::new(FairOwner::Group(queue), above, LEAST_WEIGHT));
-        self.group_of_queue.insert(queue, group.id);
+        self.group_of_queue.insert(queue, group.css.id);
         queue
     }
 
