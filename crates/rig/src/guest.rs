@@ -66,6 +66,8 @@ pub struct Guest {
     again: String,
     /// How much of the console has been forgiven, in bytes.
     forgiven_length: usize,
+    /// What cases have measured, until the harness takes it.
+    figures: Vec<(String, u64)>,
 }
 
 impl Guest {
@@ -92,7 +94,17 @@ impl Guest {
         });
         match answer {
             Ok(wire) => {
-                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience, again, forgiven_length: 0 };
+                let mut guest = Self {
+                    qemu,
+                    wire,
+                    waiting,
+                    next_job: 1,
+                    run_dir,
+                    patience,
+                    again,
+                    forgiven_length: 0,
+                    figures: Vec::new(),
+                };
                 // A case checks whether start-up succeeded.
                 guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
@@ -170,6 +182,11 @@ impl Guest {
         self.check("dmesg --clear", LOG_LIMIT)?;
         self.forgiven_length = self.console().len();
         Ok(())
+    }
+
+    /// Something that a case has measured, for the run's record.
+    pub fn note_figure(&mut self, name: impl Into<String>, value: u64) {
+        self.figures.push((name.into(), value));
     }
 
     /// Starts a shell command without waiting for it.
@@ -272,6 +289,10 @@ impl Keep for Guest {
         kernel_log::ensure_quiet_console(console.get(self.forgiven_length..).unwrap_or(&console))
     }
 
+    fn take_figures(&mut self) -> Vec<(String, u64)> {
+        std::mem::take(&mut self.figures)
+    }
+
     fn keep(&mut self) -> (PathBuf, String) {
         self.run_dir.disable_cleanup(true);
         for (name, command) in [("journal.log", "journalctl --no-pager -b --all"), ("dmesg.log", "dmesg")] {
@@ -313,7 +334,8 @@ impl Job {
 fn patience(accel: Accel, machine: &GuestMachine) -> u32 {
     match (machine.time, accel) {
         (GuestTime::Real | GuestTime::Steady | GuestTime::Slow, Accel::Kvm) => 2,
-        (GuestTime::Real, Accel::Tcg) => 6,
+        // A thread of the host for each virtual CPU.
+        (GuestTime::Real, Accel::Tcg) => 6 + 3 * machine.nr_cpus,
         (GuestTime::Steady | GuestTime::Virtual | GuestTime::Slow, _) => 10 + 3 * machine.nr_cpus,
     }
 }
