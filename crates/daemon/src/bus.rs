@@ -6,6 +6,7 @@
 mod arguments;
 mod asking;
 mod descriptor;
+mod properties;
 mod telling;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use arguments::{END_NEEDS_MODE, HOLD_NEEDS_MODE, parse_mode_of_its_own};
 pub(crate) use arguments::{check_changes, error_of, parse_engine, parse_mode};
 use asking::stopping;
 use descriptor::DescriptorTie;
+pub(crate) use properties::Properties;
 use scherzo_supervisor::{Hold, HoldRequest, Published, Request, Tie, check_seconds};
 pub(crate) use telling::{emit_changes, until_gone};
 
@@ -313,10 +315,8 @@ impl BusInterface {
         self.published(|now| now.enabled)
     }
 
-    /// Reading this, or all properties, takes turns as calls do.
     #[zbus(property)]
-    async fn state(&self, #[zbus(header)] call: Option<Header<'_>>, #[zbus(connection)] bus: &Connection) -> String {
-        let _admitted = self.admit_reader(bus, call.as_ref()).await;
+    fn state(&self) -> String {
         self.published(|now| now.state.name().to_owned())
     }
 

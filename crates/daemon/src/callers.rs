@@ -265,6 +265,16 @@ mod tests {
     use super::*;
 
     impl Callers {
+        /// As if a user's programs were reading properties.
+        pub(crate) async fn take_all_reads(&self, uid: Option<u32>) -> Vec<Admitted> {
+            let mut admitted = Vec::new();
+            for _ in 0..NR_READS_AT_ONCE {
+                let caller = Caller { name: ":1.1".into(), uid };
+                admitted.push(self.wait_for_turn(caller, Cost::Read).await.unwrap());
+            }
+            admitted
+        }
+
         fn nr_open(&self, uid: u32) -> usize {
             lock(&self.users).get(&Some(uid)).map_or(0, User::nr_open)
         }

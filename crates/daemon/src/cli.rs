@@ -16,7 +16,7 @@ use zbus::connection::Builder;
 use zbus::fdo::RequestNameFlags;
 
 use crate::authorize::Polkit;
-use crate::bus::BusInterface;
+use crate::bus::{BusInterface, Properties};
 use crate::bus_thread;
 use crate::callers::Callers;
 use crate::engine::Engine;
@@ -141,6 +141,7 @@ pub async fn serve<E: Engine>(
         authorizer: Arc::new(authorizer),
     };
     bus.object_server().at(OBJECT_PATH, service).await?;
+    Properties::serve(bus.object_server(), Arc::clone(&callers)).await?;
     // Before anybody can know that the service is there: a signal that came earlier would kill it.
     await_the_end(&bus, inputs.clone())?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.

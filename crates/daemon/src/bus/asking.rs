@@ -36,11 +36,6 @@ impl BusInterface {
         }
     }
 
-    /// Waits for the turn of someone who reads properties; none if they are read for a signal.
-    pub(super) async fn admit_reader(&self, bus: &Connection, call: Option<&Header<'_>>) -> Option<Admitted> {
-        self.callers.admit(bus, call?, Cost::Read).await.ok()
-    }
-
     /// Has a call answered that anybody may make.
     pub(super) async fn ask_freely(
         &self,
