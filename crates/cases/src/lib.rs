@@ -148,7 +148,11 @@ const LONG_PING_PONG: &[Case] = &[
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
 /// The machine is cut off. One CPU, so that time need not be virtual.
-const POWER_CUTS: &[Case] = &[case("btrfs", power_cut::btrfs), case("XFS", power_cut::xfs)];
+const POWER_CUTS: &[Case] = &[
+    case("btrfs", power_cut::btrfs),
+    case("XFS", power_cut::xfs),
+    case("without synchronising the directory", power_cut::without_directory_sync),
+];
 
 /// Shares of the CPUs and frames of a game, in virtual time.
 const SHARES_AND_FRAMES: &[Case] = &[

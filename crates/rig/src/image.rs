@@ -24,6 +24,8 @@ pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
 pub const FOREIGN_SCHEDULER_PATH: &str = "/usr/lib/scherzo-rig/foreign.bpf.o";
 /// Where the scripts lie in the guest that act there for a case.
 pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
+/// What takes the synchronising of directories from a program that is started with it (`LD_PRELOAD`).
+pub const NO_DIRECTORY_SYNC_PATH: &str = "/usr/lib/scherzo-rig/no_directory_sync.so";
 const SCRIPTS: &[(&str, &str)] = &[
     ("kills.py", include_str!("../guest/kills.py")),
     ("ping_pong.py", include_str!("../guest/ping_pong.py")),
@@ -132,6 +134,18 @@ pub fn foreign_scheduler(cache: &Cache, build_root: &DebianRoot) -> Result<PathB
     })
 }
 
+/// The library of [`NO_DIRECTORY_SYNC_PATH`].
+pub fn no_directory_sync(cache: &Cache, build_root: &DebianRoot) -> Result<PathBuf> {
+    let source = include_str!("../guest/no_directory_sync.c");
+    cache.artefact("no-directory-sync", source, |path| {
+        let dir = tempfile::tempdir()?;
+        fs::write(dir.path().join("it.c"), source)?;
+        let binds = [Bind::new(dir.path(), "/mnt/out")];
+        build_root.shell(&binds, "cd /mnt/out && clang -O2 -shared -fPIC -o it.so it.c")?;
+        fs::copy(dir.path().join("it.so"), path).map(drop).context("nothing was compiled")
+    })
+}
+
 /// What the rig itself adds to the guest, as paths of the host.
 #[derive(Debug, Clone)]
 pub struct RigFiles {
@@ -139,6 +153,8 @@ pub struct RigFiles {
     pub agent: PathBuf,
     /// From [`foreign_scheduler`].
     pub foreign_scheduler: PathBuf,
+    /// From [`no_directory_sync`].
+    pub no_directory_sync: PathBuf,
 }
 
 /// A disk with everything that is put over the guest's root at boot: the rig's own files, and a tree laid out as installed.
@@ -149,7 +165,12 @@ pub fn payload_disk(build_root: &DebianRoot, files: &RigFiles, tree: &Path, path
     for path in [AGENT_PATH, UNIT_PATH, WANTED_PATH] {
         fs::create_dir_all(place(path).parent().context("no parent")?)?;
     }
-    for (from, to) in [(&files.agent, AGENT_PATH), (&files.foreign_scheduler, FOREIGN_SCHEDULER_PATH)] {
+    let own = [
+        (&files.agent, AGENT_PATH),
+        (&files.foreign_scheduler, FOREIGN_SCHEDULER_PATH),
+        (&files.no_directory_sync, NO_DIRECTORY_SYNC_PATH),
+    ];
+    for (from, to) in own {
         fs::copy(from, place(to)).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     for (name, text) in SCRIPTS {

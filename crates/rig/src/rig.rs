@@ -93,6 +93,7 @@ impl Rig {
         let files = RigFiles {
             agent: self.scratch.path().join(AGENT),
             foreign_scheduler: image::foreign_scheduler(&self.cache, &self.build_root)?,
+            no_directory_sync: image::no_directory_sync(&self.cache, &self.build_root)?,
         };
         let path = self.scratch.path().join("payload.img");
         image::payload_disk(&self.build_root, &files, tree, &path)?;
