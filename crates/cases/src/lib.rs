@@ -9,6 +9,7 @@ mod basics;
 mod cores;
 pub mod demo;
 mod faults;
+mod floods;
 mod frames;
 mod hardening;
 mod idle;
@@ -24,6 +25,7 @@ mod power_cut;
 mod readme;
 mod shares;
 mod sharing;
+mod soak;
 mod storms;
 mod survival;
 mod system_events;
@@ -129,8 +131,11 @@ const TOPOLOGY: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
-const SOAK: &[Case] =
-    &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+const SOAK: &[Case] = &[
+    case("the service for ten minutes", soak::service),
+    case("an hour of mixed stress", storms::hour),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
@@ -146,6 +151,16 @@ const LONG_PING_PONG: &[Case] = &[
 ];
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
+
+/// Somebody floods the bus.
+const FLOODS: &[Case] =
+    &[case("floods of some methods", floods::of_some_methods), case("nothing was ejected", basics::no_ejections)];
+
+const LONG_FLOODS: &[Case] =
+    &[case("floods of each method", floods::of_each_method), case("nothing was ejected", basics::no_ejections)];
+
+const RESTARTED_BUS: &[Case] =
+    &[case("it is restarted", floods::restarted_bus), case("nothing was ejected", basics::no_ejections)];
 
 /// The most CPUs that are supported may come, of which four are there.
 const MANY_CPUS: &[Case] =
@@ -254,6 +269,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
         group("everyday use", Role::Lts, &laptop, &living),
+        group("floods", Role::Lts, &virtual_cpus(4), if long { LONG_FLOODS } else { FLOODS }),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
@@ -270,6 +286,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("the system bus", Role::Lts, &steady(2), RESTARTED_BUS),
             group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
             group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
             group("soak", Role::Newest, &slow, SOAK),

@@ -55,6 +55,7 @@ const GUEST_PACKAGES: &[&str] = &[
     "busybox",
     "ca-certificates",
     "dbus",
+    "dbus-broker",
     "gamemode",
     "gir1.2-umockdev-1.0",
     "kmod",
