@@ -118,7 +118,8 @@ mod tests {
     proptest! {
         #[test]
         fn nonsense_gives_a_slice_within_bounds(
-            vruntime: u64, credit_ns: u64, due_ns: u64, max_lag: i64, weight: u32, nr_others: u32, prompt: u32, slice_ns: u64, by_arrival: bool,
+            vruntime: u64, credit_ns: u64, due_ns: u64, max_lag: i64, weight: u32, nr_others: u32, prompt: u32,
+            slice_ns: u64, by_arrival: bool,
         ) {
             let task =
                 TaskAccount { vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, reserved: 0 };

@@ -256,3 +256,24 @@ void sim_error(char *format, ...)
 	va_end(arguments);
 	sim_report_error(text);
 }
+
+u64 sim_deadline(u64 now, u64 mean_burst_ns, u32 weight)
+{
+	return policy_deadline(now, mean_burst_ns, weight);
+}
+
+/* `others` weigh as much as so many tasks of nice 0. */
+bool sim_is_within_share(u64 ran_ns, u64 slept_ns, u32 weight, u64 others, u64 nr_cpus)
+{
+	u64 all_weight = (weight + others * POLICY_WEIGHT_NORMAL) << POLICY_WEIGHT_SHIFT;
+
+	return policy_is_within_share(ran_ns, slept_ns, weight << POLICY_WEIGHT_SHIFT, all_weight, nr_cpus);
+}
+
+bool sim_has_run_longer(u64 ran_ns, u32 running_weight, u64 last_burst_ns, u32 weight)
+{
+	struct cpu_ctx cpuc = { .burst_weight = running_weight };
+	struct task_ctx tctx = { .last_burst_ns = last_burst_ns, .own_weight = weight };
+
+	return has_run_longer(&cpuc, ran_ns, &tctx);
+}

@@ -31,6 +31,20 @@ mod native {
         pub(super) safe fn sim_hand_over(slot: u32, generation: u64);
         pub(super) safe fn sim_reclaim(slot: u32, generation: u64) -> bool;
         pub(super) safe fn sim_is_marked_in_flight(slot: u32) -> bool;
+        pub(super) safe fn sim_deadline(now: u64, mean_burst_ns: u64, weight: u32) -> u64;
+        pub(super) safe fn sim_is_within_share(
+            ran_ns: u64,
+            slept_ns: u64,
+            weight: u32,
+            others: u64,
+            nr_cpus: u64,
+        ) -> bool;
+        pub(super) safe fn sim_has_run_longer(
+            ran_ns: u64,
+            running_weight: u32,
+            last_burst_ns: u64,
+            weight: u32,
+        ) -> bool;
     }
 }
 
@@ -175,4 +189,33 @@ fn a_task_is_taken_back_once() {
     assert_eq!([5, 5].map(|generation| quiet.call(|_| sim_reclaim(70, generation))), [true, false]);
     assert!(!quiet.call(|_| sim_is_marked_in_flight(70)));
     assert_eq!(quiet.machine.control().nr_in_flight.load(Relaxed), 0);
+}
+
+#[test]
+fn the_shorter_and_the_heavier_are_due_sooner() {
+    let due_ms = |burst_ms: u64, weight| sim_deadline(5 * MS, burst_ms * MS, weight) / MS;
+    assert_eq!(due_ms(2, 1024), 7);
+    assert_eq!(due_ms(100, 1024), 13, "8 ms of a burst count");
+    assert_eq!(due_ms(8, 4096), 7);
+    assert!(due_ms(2, 110) > 20, "the lighter is due later");
+}
+
+#[test]
+fn who_uses_less_than_its_share_of_the_cpus_is_within_it() {
+    let is_within = |ran_ms: u64, slept_ms: u64, weight, others: u64| {
+        sim_is_within_share(ran_ms * MS, slept_ms * MS, weight, others, 4)
+    };
+    assert!(is_within(79, 21, 1024, 4) && !is_within(81, 19, 1024, 4), "a fifth of four CPUs is 80 %");
+    assert!(is_within(100, 0, 1024, 3), "a whole CPU, which is all that a task can use");
+    assert!(is_within(12, 4, 4096, 8) && !is_within(12, 4, 1024, 8), "a share by weight");
+}
+
+#[test]
+fn the_longer_burst_gives_way_each_by_its_weight() {
+    let gives_way = |ran_ms: u64, running_weight, burst_ms: u64, weight| {
+        sim_has_run_longer(ran_ms * MS, running_weight, burst_ms * MS, weight)
+    };
+    assert!(gives_way(7, 1024, 6, 1024) && !gives_way(5, 1024, 6, 1024));
+    assert!(!gives_way(20, 4096, 6, 1024), "a heavy one runs four times as long");
+    assert!(gives_way(4, 1024, 12, 4096), "and waits for a quarter");
 }

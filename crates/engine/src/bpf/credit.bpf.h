@@ -4,119 +4,17 @@
  * (policy.h).
  *
  * Concurrency. A task's own fields are changed under the kernel's locks for that task (it wakes, runs or is enqueued on one
- * CPU at a time). An LLC's virtual clock, weights and lead are shared: the weights and the lead by atomics, the clock by a
- * compare-and-swap that only ever moves it forward. A race between two of these costs a slice's worth of order at most.
+ * CPU at a time). An LLC's virtual clock is shared, and only ever moved forward, by a compare-and-swap. A race costs a slice's
+ * worth of order at most.
  */
 #ifndef SCHERZO_CREDIT_BPF_H
 #define SCHERZO_CREDIT_BPF_H
 
 #include "control.bpf.h"
 #include "groups.bpf.h"
-#include "kind.bpf.h"
+#include "lead.bpf.h"
 #include "state.bpf.h"
-
-#ifndef SCHED_BATCH
-#define SCHED_BATCH 3
-#endif
-#ifndef SCHED_IDLE
-#define SCHED_IDLE 5
-#endif
-
-/* task_ctx.counted: set, prompt, group, LLC, weight. */
-#define COUNTED_SET (1ULL << 63)
-#define COUNTED_PROMPT (1ULL << 62)
-#define COUNTED_GROUP_SHIFT 48
-#define COUNTED_GROUP_MASK (NR_GROUPS - 1)
-#define COUNTED_LLC_SHIFT 32
-#define COUNTED_LLC_MASK 0xffffU
-
-/*
- * A thread of the kernel weighs nothing less for being niced: it may hold a lock that others wait for. While khugepaged, of nice 19,
- * had its turns beside hogs, a process whose memory it was at waited for seconds.
- */
-static __always_inline u32 weight_of(const struct task_struct *p)
-{
-	u32 weight;
-
-	if (p->policy == SCHED_IDLE)
-		return POLICY_WEIGHT_IDLE;
-	weight = policy_weight(p->static_prio - MAX_RT_PRIO);
-	return is_kthread(p) && weight < POLICY_WEIGHT_NORMAL ? POLICY_WEIGHT_NORMAL : weight;
-}
-
-/* SCHED_BATCH and SCHED_IDLE ask for no preference at wake-up. */
-static __always_inline bool may_be_prompt(const struct task_struct *p)
-{
-	return p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
-}
-
-/* What the task is worth now, among those of its group and all others. It counts as active in its group from here on. */
-static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, u64 now)
-{
-	u32 number = bpf_core_field_exists(p->sched_task_group) ? group_of(p, now) : ROOT_GROUP;
-	u32 weight = weight_in_foreground(p, weight_of(p));
-	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
-
-	tctx->group = number;
-	join_group(tctx, number, weight);
-	tctx->weight = group ? flat_weight(number, weight) : weight << POLICY_WEIGHT_SHIFT;
-	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL : weight;
-}
-
-VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
-{
-	struct llc_ctx *llcx = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
-	u32 number = counted >> COUNTED_GROUP_SHIFT & COUNTED_GROUP_MASK;
-	s64 weight = (s64)(u32)counted * sign;
-	struct group_ctx *group;
-
-	if (!llcx || !(counted & COUNTED_SET))
-		return 0;
-	if (!(counted & COUNTED_PROMPT)) {
-		__sync_fetch_and_add(&llcx->fair_weight, weight);
-		return 0;
-	}
-	__sync_fetch_and_add(&llcx->prompt_weight, weight);
-	group = number == ROOT_GROUP ? NULL : group_ctx(number);
-	if (group)
-		__sync_fetch_and_add(&group->prompt_weight, weight);
-	return 0;
-}
-
-/*
- * The task is runnable as what it is now. The CPU that swaps the word takes back what it said, so that nothing is counted
- * twice.
- */
-static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
-{
-	u64 now_counted = COUNTED_SET | (tctx->prompt ? COUNTED_PROMPT : 0) |
-			  (u64)(tctx->group & COUNTED_GROUP_MASK) << COUNTED_GROUP_SHIFT |
-			  (u64)(llc & COUNTED_LLC_MASK) << COUNTED_LLC_SHIFT | tctx->weight;
-	u64 before;
-
-	if (READ_ONCE(tctx->counted) == now_counted)
-		return;
-	before = __sync_lock_test_and_set(&tctx->counted, now_counted);
-	add_weight(before, -1);
-	add_weight(now_counted, 1);
-}
-
-/* The task is not runnable any more. */
-static __always_inline void uncount_weight(struct task_ctx *tctx)
-{
-	u64 before;
-
-	leave_group(tctx);
-	if (!READ_ONCE(tctx->counted))
-		return;
-	before = __sync_lock_test_and_set(&tctx->counted, 0);
-	add_weight(before, -1);
-}
-
-static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
-{
-	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
-}
+#include "weight.bpf.h"
 
 /* How far an LLC's virtual clock advances in a time, while the tasks take turns that are runnable there without being prompt. */
 static __always_inline u64 clock_passes(const struct llc_ctx *llcx, u64 time_ns, const struct scherzo_control *page)
@@ -282,15 +180,16 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 
 /*
  * The task runs for less than its share, as far as its last burst and the sleep after that tell. So it takes nothing from others,
- * however little it sleeps. Niced work is not meant: it waits although nobody is hurt by it.
+ * however little it sleeps. Niced work is not meant: it waits although nobody is hurt by it. Nor is a task that may not use all CPUs:
+ * how many others want those that it may use is not known, and its share may be far less.
  */
-static __always_inline bool is_within_share(const struct task_ctx *tctx)
+static __always_inline bool is_within_share(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
 	s64 fair_weight, prompt_weight, others;
 
-	if (!page || !llcx || tctx->own_weight < POLICY_WEIGHT_NORMAL)
+	if (!page || !llcx || tctx->own_weight < POLICY_WEIGHT_NORMAL || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return false;
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
@@ -302,11 +201,11 @@ static __always_inline bool is_within_share(const struct task_ctx *tctx)
 }
 
 /* What a task has earned that wakes up: by its sleep, or what it has used of its share. */
-static __always_inline u64 earned_ns(const struct task_ctx *tctx)
+static __always_inline u64 earned_ns(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	u64 of_sleep_ns = policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight);
 
-	return of_sleep_ns < tctx->last_burst_ns && is_within_share(tctx) ? tctx->last_burst_ns + of_sleep_ns : of_sleep_ns;
+	return of_sleep_ns < tctx->last_burst_ns && is_within_share(p, tctx) ? tctx->last_burst_ns + of_sleep_ns : of_sleep_ns;
 }
 
 /*
@@ -332,79 +231,15 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
 	tctx->last_sleep_ns = tctx->slept_ns;
 	if (slept_ns > 0)
-		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(tctx));
+		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(p, tctx));
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
-	tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (!tctx->credit_ns || is_overspent(tctx->group)))
 		stop_being_prompt(tctx);
-}
-
-/* While only prompt tasks are runnable, nothing is owed: no running time counts for or against a kind. */
-static __always_inline bool may_change_lead(u32 llc)
-{
-	const struct llc_ctx *llcx = llc_ctx(llc);
-
-	return llcx && (READ_ONCE(llcx->fair_weight) > 0 || READ_ONCE(llcx->lead_ns));
-}
-
-/* How far the prompt of an LLC may be ahead. */
-static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
-{
-	return cpus_per_llc(page) * POLICY_LEAD_MAX_NS;
-}
-
-/* A piece of running time counts for or against its kind. */
-VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
-{
-	const struct scherzo_control *page = control_page();
-	struct llc_ctx *llcx = llc_ctx(llc);
-	s64 prompt_weight, fair_weight, lead_ns, max_ns;
-
-	if (!page || !llcx)
-		return 0;
-	if (nr_llcs > 1 && prompt)
-		__sync_fetch_and_add(&llcx->prompt_ran_ns, ran_ns);
-	prompt_weight = READ_ONCE(llcx->prompt_weight);
-	fair_weight = READ_ONCE(llcx->fair_weight);
-	if (prompt_weight < 0 || fair_weight <= 0) {
-		/* No other task wants the CPU: nothing is owed. */
-		if (READ_ONCE(llcx->lead_ns))
-			WRITE_ONCE(llcx->lead_ns, 0);
-		return 0;
-	}
-	if (!prompt && !prompt_weight)
-		lead_ns = -(s64)ran_ns;
-	else
-		lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
-	max_ns = max_lead_ns(page);
-	lead_ns += __sync_fetch_and_add(&llcx->lead_ns, lead_ns);
-	if (lead_ns > 3 * max_ns)
-		WRITE_ONCE(llcx->lead_ns, 3 * max_ns);
-	else if (lead_ns < -max_ns)
-		WRITE_ONCE(llcx->lead_ns, -max_ns);
-	return 0;
-}
-
-/* The prompt have had what they may have beside those that wait without credit. */
-static __always_inline bool is_fair_owed(u32 llc)
-{
-	const struct scherzo_control *page = control_page();
-	struct llc_ctx *llcx = llc_ctx(llc);
-
-	return page && llcx && READ_ONCE(llcx->lead_ns) > max_lead_ns(page);
-}
-
-/* They have had twice as much. */
-static __always_inline bool is_fair_long_owed(u32 llc)
-{
-	const struct scherzo_control *page = control_page();
-	struct llc_ctx *llcx = llc_ctx(llc);
-
-	return page && llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns(page);
+	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : 0;
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "count.bpf.h"
 #include "credit.bpf.h"
 #include "kind.bpf.h"
+#include "lead.bpf.h"
 #include "place.bpf.h"
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
@@ -43,11 +44,11 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
  * the prompt of its LLC have had more than leaves the others half of their share. A task that runs briefly is hardly
  * the reason for that, and may go on to preempt until they have had twice as much.
  */
-static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
+static __always_inline bool must_not_preempt(const struct task_struct *p, const struct task_ctx *tctx, u32 llc)
 {
 	if (is_preceded(tctx, llc))
 		return true;
-	if (!is_fair_owed(llc) || is_within_share(tctx))
+	if (!is_fair_owed(llc) || is_within_share(p, tctx))
 		return false;
 	return tctx->mean_burst_ns >= POLICY_BURST_LIGHT_NS || is_fair_long_owed(llc);
 }
@@ -140,7 +141,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
 	account->credit_ns = tctx->credit_ns;
-	account->due_ns = keep_deadline(tctx, tctx->burst_ns, now);
+	account->due_ns = tctx->prompt ? keep_deadline(tctx, tctx->burst_ns, now) : 0;
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
@@ -257,16 +258,19 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 }
 
 /* A task that is in no DSQ comes before all that wait for this CPU. */
-static __always_inline bool precedes_queued(struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
+static __always_inline bool precedes_queued(const struct task_struct *p, struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
 {
 	if (nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu)) {
-		u64 due_ns = keep_deadline(tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
+		u64 due_ns;
 
-		if (!tctx->prompt || is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
+		if (!tctx->prompt)
+			return false;
+		due_ns = keep_deadline(tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
+		if (is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
 			return false;
 	}
 	if (tctx->prompt)
-		return !is_fair_owed(llc) || is_within_share(tctx);
+		return !is_fair_owed(llc) || is_within_share(p, tctx);
 	return !is_due_before(DSQ_FAIR, llc, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
 }
 
@@ -302,7 +306,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	llcx = llc_ctx(llc);
 	charge(prev, tctx, cpuc, now);
 	weigh(prev, tctx, now);
-	if (!llcx || !precedes_queued(tctx, llc, cpu, now))
+	if (!llcx || !precedes_queued(prev, tctx, llc, cpu, now))
 		return false;
 	if (!tctx->prompt)
 		advance_clock(llcx, tctx->vruntime, page, now);

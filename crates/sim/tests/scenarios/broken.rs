@@ -60,6 +60,6 @@ fn a_division_by_zero_is_reported_with_its_seed() {
     let output = child.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("a division by zero in credit.bpf.h, line "), "{said}");
+    assert!(said.contains("a division by zero in weight.bpf.h, line "), "{said}");
     assert!(said.contains("faults.toml, seed 7, mode interactive"), "{said}");
 }

@@ -365,6 +365,16 @@ fn who_uses_less_than_its_share_does_not_wait_for_sleepers() {
     assert!(2 * report.group("hogs").unwrap().share > 398, "hogs have half of their share\n{report}");
 }
 
+/// The solver takes these CPUs for the whole machine, so the shares stand here: of two and of five tasks.
+#[test]
+fn the_share_of_who_may_not_use_all_cpus_is_not_that_of_the_machine() {
+    for (name, share) in [("pinned-nappers", 125), ("half-nappers", 50u64)] {
+        let report = outcome(name);
+        all_rules_hold(&report);
+        assert!(report.group("napper").expect("a group").share.abs_diff(share) <= 10, "{name}: {report}");
+    }
+}
+
 /// What a group counted for in its parent before counts no longer: the one beside the parent keeps its half.
 #[test]
 fn a_weight_that_changes_under_load_counts_at_every_level() {
