@@ -156,13 +156,23 @@ impl RulesGroup {
             }
         });
         let (this, key) = (self.downgrade(), application.to_owned());
-        remove.connect_clicked(move |_| {
+        remove.connect_clicked(move |button| {
             if let Some(group) = this.upgrade() {
-                group.change(|places| places.remove(&key));
-                group.show();
+                group.remove_rule(&key, button);
             }
         });
         row
+    }
+
+    /// The button that was pressed goes away with its row, so the focus moves to the row that takes its place, or to the button
+    /// that adds one.
+    fn remove_rule(&self, application: &str, pressed: &gtk::Button) {
+        let imp = self.imp();
+        let position = imp.rows.borrow().iter().position(|row| pressed.is_ancestor(row)).unwrap_or(0);
+        self.change(|places| places.remove(application));
+        self.show();
+        let next = imp.rows.borrow().get(position).or(imp.rows.borrow().last()).cloned();
+        next.map_or_else(|| imp.add.grab_focus(), |row| row.grab_focus());
     }
 
     fn choose(&self) {

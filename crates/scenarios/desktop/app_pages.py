@@ -242,6 +242,10 @@ def rules():
         wait_for("the switch", lambda: app.is_on(FOLLOW) == wanted)
     app.use("Remove Scherzo", "button")
     wait_for("no rule", lambda: "low-power" not in rules_file())
+    # The button that was used is gone; the keyboard goes on from what is next to it.
+    wait_for("the focus", lambda: a11y.has_state(a11y.find(app.root, "button", "Add an Application"), "focused"))
+    # While a message is shown, Escape ends that.
+    app.expect_gone("Permission denied")
     close_preferences()
 
 
