@@ -91,6 +91,11 @@ impl Tree {
         if directory.exists() { fs::remove_dir_all(directory) } else { Ok(()) }
     }
 
+    /// Somebody else's may come so soon after an ejection that nobody has seen the kernel with nothing loaded.
+    fn has_other_scheduler(&self) -> bool {
+        matches!(crate::kernel::read(&self.0), Ok(scherzo_supervisor::Kernel::Loaded { ops }) if ops != OPS)
+    }
+
     /// Replaces a file whole, as a reader of sysfs never sees half a value.
     fn write(&self, relative: &str, text: &str) -> io::Result<()> {
         let path = self.0.path(relative);
@@ -193,6 +198,7 @@ impl Process {
             }
         };
         if self.loaded.take().is_some()
+            && !self.tree.has_other_scheduler()
             && let Err(error) = self.tree.unload()
         {
             tracing::error!("cannot unload the simulated scheduler: {error}");
@@ -291,7 +297,8 @@ impl Process {
     }
 
     fn is_ejected(&self) -> bool {
-        self.loaded.is_some() && matches!(crate::kernel::read(&self.tree.0), Ok(scherzo_supervisor::Kernel::Idle))
+        let is_idle = || matches!(crate::kernel::read(&self.tree.0), Ok(scherzo_supervisor::Kernel::Idle));
+        self.loaded.is_some() && (is_idle() || self.tree.has_other_scheduler())
     }
 
     fn obstacle(&self) -> Option<FailKind> {

@@ -322,6 +322,19 @@ async fn a_foreign_scheduler_is_named_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_foreign_scheduler_may_follow_an_ejection_at_once() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    stage.tree().unload().unwrap();
+    stage.tree().load("lavd_1.0").unwrap();
+    client.wait_for_state("foreign").await;
+    client.scheduler.set_enabled(false).await.unwrap();
+    assert_eq!(stage.kernel().ops.as_deref(), Some("lavd_1.0"));
+}
+
+#[tokio::test]
 async fn a_kernel_without_sched_ext_is_said_so() {
     let stage = Stage::bare();
     let _daemon = stage.serve(&[]).await;
