@@ -160,12 +160,12 @@ static __always_inline bool is_overspent(u32 number)
 
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
-	u64 credit_ns = tctx->credit_ns;
+	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
 
 	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
-	tctx->credit_ns = policy_credit_ran(credit_ns, ran_ns);
-	if (credit_ns && tctx->group != ROOT_GROUP)
-		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
+	tctx->credit_ns = left_ns;
+	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
+		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0), now);
 }
 
 /* The task takes turns with the others from here on. */
@@ -237,7 +237,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
-	if (tctx->prompt && (!tctx->credit_ns || is_overspent(tctx->group)))
+	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
 		stop_being_prompt(tctx);
 	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : 0;
 }
@@ -259,7 +259,7 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	charge_for(tctx, ran_ns, now);
 	if (may_change_lead(cpuc->llc))
 		change_lead(cpuc->llc, ran_ns, tctx->prompt);
-	if (tctx->prompt && !tctx->credit_ns) {
+	if (tctx->prompt && tctx->credit_ns <= 0) {
 		stop_being_prompt(tctx);
 		count_weight(tctx, cpuc->llc);
 	}
@@ -308,31 +308,33 @@ static __always_inline void charge_current(struct task_ctx *tctx)
 	charge_for(tctx, ran_ns, now);
 }
 
-/* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
+/*
+ * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
+ * credit, and no lag.
+ */
 static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
-	u64 half_ns;
+	s64 half_ns;
 
 	charge_current(parent);
-	half_ns = parent->credit_ns / 2;
+	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
+	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
-	child->credit_ns = half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
-	child->prompt = parent->prompt && half_ns;
+	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;
 }
 
 /*
  * The task has been woken by one that ends. If that is a child of its own, what it waited for was its own work, and no sleep: a
- * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on
- * in virtual time where the child stopped.
+ * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, or owes, and goes
+ * on in virtual time where the child stopped.
  */
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {
 	struct task_ctx *tctx, *child_ctx;
-	u64 credit_ns;
 
 	if (child->real_parent->tgid != p->tgid)
 		return 0;
@@ -342,8 +344,8 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 		return 0;
 	tctx->slept_since_ns = 0;
 	charge_current(child_ctx);
-	credit_ns = tctx->credit_ns + child_ctx->credit_ns;
-	tctx->credit_ns = credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
+	/* What the parent owed itself the child owed from the beginning. */
+	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
 	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
 		tctx->vruntime = child_ctx->vruntime;

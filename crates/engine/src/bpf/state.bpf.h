@@ -277,7 +277,7 @@ struct task_ctx {
 	u32 group; /* the number of its group when it was weighed last */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
-	u64 credit_ns;
+	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
 	bool timed; /* a timer ends its slice */
