@@ -178,25 +178,30 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
 }
 
+/* What is runnable in an LLC weighs so much. */
+static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
+{
+	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
+}
+
 /*
  * The task runs for less than its share, as far as its last burst and the sleep after that tell. So it takes nothing from others,
- * however little it sleeps. Niced work is not meant: it waits although nobody is hurt by it. Nor is a task that may not use all CPUs:
- * how many others want those that it may use is not known, and its share may be far less.
+ * however little it sleeps. The others are weighed both when it goes to sleep and when it wakes, since of tasks that nap at the same
+ * time the first one to wake finds the others asleep. Niced work is not meant: it waits although nobody is hurt by it. Nor is a task
+ * that may not use all CPUs: how many others want those that it may use is not known, and its share may be far less.
  */
 static __always_inline bool is_within_share(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
-	s64 fair_weight, prompt_weight, others;
+	s64 all_weight;
 
 	if (!page || !llcx || tctx->own_weight < POLICY_WEIGHT_NORMAL || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return false;
-	fair_weight = READ_ONCE(llcx->fair_weight);
-	prompt_weight = READ_ONCE(llcx->prompt_weight);
-	others = (fair_weight > 0 ? fair_weight : 0) + (prompt_weight > 0 ? prompt_weight : 0);
-	if (tctx->counted)
-		others -= tctx->weight;
-	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, (others > 0 ? others : 0) + tctx->weight,
+	all_weight = runnable_weight(llcx) + (tctx->counted ? 0 : tctx->weight);
+	if (all_weight < tctx->rivals_weight)
+		all_weight = tctx->rivals_weight;
+	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, all_weight > 0 ? all_weight : 0,
 				      cpus_per_llc(page));
 }
 
@@ -284,11 +289,15 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now,
 					  bool runnable)
 {
+	const struct llc_ctx *llcx;
+
 	charge(p, tctx, cpuc, now);
 	tctx->charged_until_ns = 0;
 	if (runnable)
 		return;
 	tctx->slept_since_ns = now;
+	llcx = llc_ctx(cpuc->llc);
+	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
 	uncount_weight(tctx);
 }
 

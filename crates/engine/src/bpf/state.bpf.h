@@ -287,6 +287,7 @@ struct task_ctx {
 	u64 charged_until_ns; /* while it runs */
 	u64 release_slice_ns, release_vtime; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
+	s64 rivals_weight; /* of all that were runnable in its LLC when it went to sleep, itself included */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
