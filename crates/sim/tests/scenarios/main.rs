@@ -6,6 +6,7 @@
 mod broken;
 mod eevdf;
 mod limits;
+mod nappers;
 
 use std::path::Path;
 
@@ -379,6 +380,17 @@ fn the_share_of_who_may_not_use_all_cpus_is_not_that_of_the_machine() {
         let report = outcome(name);
         all_rules_hold(&report);
         assert!(report.group("napper").expect("a group").share.abs_diff(share) <= 10, "{name}: {report}");
+    }
+}
+
+/// One sleep gives as much credit as makes a task prompt, but not as much as it runs for.
+#[test]
+fn sleep_of_less_than_a_third_is_none_either() {
+    for (name, share) in [("third-nappers", 333), ("third-pair", 125u64)] {
+        let report = outcome(name);
+        all_rules_hold(&report);
+        let nappers = report.group("nappers").expect("a group").share;
+        assert!(nappers <= share && 10 * nappers > 8 * share, "{name}: {report}");
     }
 }
 
