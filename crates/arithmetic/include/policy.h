@@ -8,7 +8,8 @@
  * make a task that computes look like one that waits for a person.
  *
  * Approach. A bucket of credit per task, in CPU time. Sleeping fills it, running drains it, waiting does neither. A task with
- * credit is prompt: it goes first, by deadline. Without credit it takes turns with the others by weighted virtual runtime.
+ * credit is prompt: it goes first, by deadline. Without credit it takes turns with the others by weighted virtual runtime, and what it
+ * runs then it owes.
  * The rates let a task that sleeps for a third of its time or more break even. What the prompt take together is limited, so
  * that the others keep at least half of their share (is_fair_owed()).
  *
@@ -41,9 +42,14 @@ typedef long long s64;
 #define POLICY_WEIGHT_SHIFT 10
 
 /* As much credit as there can be: the longest burst that is prompt. */
-#define POLICY_CREDIT_MAX_NS (100 * POLICY_MSEC)
+#define POLICY_CREDIT_MAX_NS ((s64)(100 * POLICY_MSEC))
 /* As much as a task must have when it wakes to become prompt. It stays so until nothing is left. */
-#define POLICY_CREDIT_ENTER_NS (8 * POLICY_MSEC)
+#define POLICY_CREDIT_ENTER_NS ((s64)(8 * POLICY_MSEC))
+/*
+ * As much as a task can owe that has run without credit, and has to sleep off before it has any again. If it owed nothing, one long
+ * sleep would be enough to become prompt, however long it runs after that: 12 ms of work and naps of 4.6 ms would be prompt each time.
+ */
+#define POLICY_CREDIT_DEBT_NS ((s64)(60 * POLICY_MSEC))
 /*
  * Credit for each nanosecond of sleep: a task that sleeps for half as long as it runs, a third of its time, gets back
  * what it took.
@@ -119,16 +125,19 @@ static inline bool policy_is_within_share(u64 ran_ns, u64 slept_ns, u64 flat_wei
 }
 
 /* What a task has after having earned so much more. */
-static inline u64 policy_credit_earned(u64 credit_ns, u64 earned_ns)
+static inline s64 policy_credit_earned(s64 credit_ns, s64 earned_ns)
 {
 	credit_ns += earned_ns;
 	return credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
 }
 
-/* Credit after having run. */
-static inline u64 policy_credit_ran(u64 credit_ns, u64 run_ns)
+/* Credit after having run: less than none, if it had none left. */
+static inline s64 policy_credit_ran(s64 credit_ns, u64 run_ns)
 {
-	return run_ns < credit_ns ? credit_ns - run_ns : 0;
+	if (run_ns > POLICY_MAX_SPAN_NS)
+		run_ns = POLICY_MAX_SPAN_NS;
+	credit_ns -= run_ns;
+	return credit_ns > -POLICY_CREDIT_DEBT_NS ? credit_ns : -POLICY_CREDIT_DEBT_NS;
 }
 
 /*

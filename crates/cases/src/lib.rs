@@ -161,6 +161,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("nice 15 to 19", shares::least_nice_levels),
     case("normal, batch and idle", shares::policies),
     case("hogs beside short naps", shares::short_naps),
+    case("hogs beside long naps", shares::long_naps),
     case("hogs beside real-time naps", shares::beside_real_time),
     case("hogs beside many nappers", shares::many_nappers),
     case("longest gap beside naps of 20 µs", shares::longest_gap),

@@ -83,6 +83,11 @@ pub(super) fn short_naps(guest: &mut Guest) -> Result<()> {
     ensure_shares(guest, &["name=hogs,count=2/cpu", "name=nappers,count=2/cpu,work=4ms,sleep=100us"], WIDE_TOLERANCE)
 }
 
+/// Nor who sleeps for a little less than a third of its time.
+pub(super) fn long_naps(guest: &mut Guest) -> Result<()> {
+    ensure_shares(guest, &["name=hogs,count=1/cpu", "name=nappers,count=1/cpu,work=12ms,sleep=4600us"], WIDE_TOLERANCE)
+}
+
 /// A real-time task that wakes up more often than slices end does not make the hog that it interrupts keep its CPU.
 pub(super) fn beside_real_time(guest: &mut Guest) -> Result<()> {
     let naps = "import time\nwhile True: time.sleep(0.004)";

@@ -262,6 +262,14 @@ u64 sim_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 	return policy_deadline(now, mean_burst_ns, weight);
 }
 
+/* Credit at the end of a burst that follows a sleep. */
+s64 sim_credit_after(s64 credit_ns, u64 slept_ns, u64 ran_ns)
+{
+	u64 earned_ns = policy_credit_of_sleep(slept_ns, POLICY_WEIGHT_NORMAL);
+
+	return policy_credit_ran(policy_credit_earned(credit_ns, earned_ns), ran_ns);
+}
+
 /* `others` weigh as much as so many tasks of nice 0. */
 bool sim_is_within_share(u64 ran_ns, u64 slept_ns, u32 weight, u64 others, u64 nr_cpus)
 {

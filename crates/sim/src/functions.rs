@@ -32,6 +32,7 @@ mod native {
         pub(super) safe fn sim_reclaim(slot: u32, generation: u64) -> bool;
         pub(super) safe fn sim_is_marked_in_flight(slot: u32) -> bool;
         pub(super) safe fn sim_deadline(now: u64, mean_burst_ns: u64, weight: u32) -> u64;
+        pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
         pub(super) safe fn sim_is_within_share(
             ran_ns: u64,
             slept_ns: u64,
@@ -198,6 +199,32 @@ fn the_shorter_and_the_heavier_are_due_sooner() {
     assert_eq!(due_ms(100, 1024), 13, "8 ms of a burst count");
     assert_eq!(due_ms(8, 4096), 7);
     assert!(due_ms(2, 110) > 20, "the lighter is due later");
+}
+
+/// The most credit with which the task wakes up, in milliseconds, after it has run for a second.
+fn most_credit_ms(slept_us: u64, ran_us: u64, nr_bursts: usize) -> i64 {
+    let mut credit_ns = sim_credit_after(0, 0, 1000 * MS);
+    let credits = (0..nr_bursts).map(|_| {
+        credit_ns = sim_credit_after(credit_ns, slept_us * 1000, ran_us * 1000);
+        credit_ns + ran_us as i64 * 1000
+    });
+    credits.max().unwrap_or(0) / MS as i64
+}
+
+#[test]
+fn who_sleeps_for_less_than_a_third_has_no_credit() {
+    for (slept_us, ran_us) in [(1_400, 3_000), (4_600, 12_000), (12_500, 30_000), (29_500, 60_000)] {
+        let credit_ms = most_credit_ms(slept_us, ran_us, 1000);
+        assert!(credit_ms < 8, "{credit_ms} ms with {ran_us} us of work");
+    }
+}
+
+#[test]
+fn what_was_owed_is_soon_slept_off() {
+    assert!(most_credit_ms(8_667, 8_000, 8) >= 8, "frames of 8 ms, for an eighth of a second");
+    assert!(most_credit_ms(34_000, 8_000, 1) >= 8, "one sleep");
+    assert_eq!(most_credit_ms(1_000_000, 8_000, 1), 100, "a longer one");
+    assert_eq!(sim_credit_after(100 * MS as i64, 0, 40 * MS), 60 * MS as i64);
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub struct Work {
     kind: WorkKind,
     compute_ns: u64,
     sleep_ns: u64,
+    /// By so much of both it does more or less each time, and by what chance says.
+    jitter_percent: u64,
+    rng: Rng,
     period_ns: u64,
     /// Begins frames, or answers; later stages wait for the one before.
     leads: bool,
@@ -62,6 +65,8 @@ impl Work {
             kind: group.kind,
             compute_ns,
             sleep_ns: ScenarioGroup::ns(group.sleep_us.as_ref()),
+            jitter_percent: group.jitter_percent.as_ref().map_or(0, |percent| *percent.get_ref()),
+            rng: Rng::with_seed(0),
             period_ns: ScenarioGroup::ns(group.period_us.as_ref()),
             leads: stage == 0,
             successor: None,
@@ -83,6 +88,9 @@ impl Work {
         let spread = if self.period_ns > 0 { self.period_ns } else { self.sleep_ns.max(1_000_000) };
         let at = now + rng.u64(0..spread);
         self.due_ns = at;
+        if self.jitter_percent > 0 {
+            self.rng = rng.fork();
+        }
         let waits = !self.leads && matches!(self.kind, WorkKind::Chain | WorkKind::PingPong);
         (!waits).then_some((at, self.compute_ns))
     }
@@ -122,8 +130,16 @@ impl Work {
         }
     }
 
-    fn nap(&self, now: u64) -> Next {
-        Next::Sleep { until: Some(now + self.sleep_ns), then_ns: self.compute_ns }
+    fn nap(&mut self, now: u64) -> Next {
+        let (sleep_ns, then_ns) = (self.vary(self.sleep_ns), self.vary(self.compute_ns));
+        Next::Sleep { until: Some(now + sleep_ns), then_ns }
+    }
+
+    fn vary(&mut self, time_ns: u64) -> u64 {
+        if self.jitter_percent == 0 {
+            return time_ns;
+        }
+        (time_ns * self.rng.u64(100 - self.jitter_percent..=100 + self.jitter_percent) / 100).max(1_000)
     }
 
     /// Periodic work that is late is made up for at once; a frame that is late is left out.

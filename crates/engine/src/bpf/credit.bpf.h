@@ -160,12 +160,12 @@ static __always_inline bool is_overspent(u32 number)
 
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
-	u64 credit_ns = tctx->credit_ns;
+	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
 
 	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
-	tctx->credit_ns = policy_credit_ran(credit_ns, ran_ns);
-	if (credit_ns && tctx->group != ROOT_GROUP)
-		spend_group_credit(tctx->group, credit_ns - tctx->credit_ns, now);
+	tctx->credit_ns = left_ns;
+	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
+		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0), now);
 }
 
 /* The task takes turns with the others from here on. */
@@ -178,25 +178,30 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
 }
 
+/* What is runnable in an LLC weighs so much. */
+static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
+{
+	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
+}
+
 /*
  * The task runs for less than its share, as far as its last burst and the sleep after that tell. So it takes nothing from others,
- * however little it sleeps. Niced work is not meant: it waits although nobody is hurt by it. Nor is a task that may not use all CPUs:
- * how many others want those that it may use is not known, and its share may be far less.
+ * however little it sleeps. The others are weighed both when it goes to sleep and when it wakes, since of tasks that nap at the same
+ * time the first one to wake finds the others asleep. Niced work is not meant: it waits although nobody is hurt by it. Nor is a task
+ * that may not use all CPUs: how many others want those that it may use is not known, and its share may be far less.
  */
 static __always_inline bool is_within_share(const struct task_struct *p, const struct task_ctx *tctx)
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
-	s64 fair_weight, prompt_weight, others;
+	s64 all_weight;
 
 	if (!page || !llcx || tctx->own_weight < POLICY_WEIGHT_NORMAL || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return false;
-	fair_weight = READ_ONCE(llcx->fair_weight);
-	prompt_weight = READ_ONCE(llcx->prompt_weight);
-	others = (fair_weight > 0 ? fair_weight : 0) + (prompt_weight > 0 ? prompt_weight : 0);
-	if (tctx->counted)
-		others -= tctx->weight;
-	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, (others > 0 ? others : 0) + tctx->weight,
+	all_weight = runnable_weight(llcx) + (tctx->counted ? 0 : tctx->weight);
+	if (all_weight < tctx->rivals_weight)
+		all_weight = tctx->rivals_weight;
+	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, all_weight > 0 ? all_weight : 0,
 				      cpus_per_llc(page));
 }
 
@@ -237,7 +242,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->prompt = true;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
-	if (tctx->prompt && (!tctx->credit_ns || is_overspent(tctx->group)))
+	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
 		stop_being_prompt(tctx);
 	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : 0;
 }
@@ -259,7 +264,7 @@ static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx,
 	charge_for(tctx, ran_ns, now);
 	if (may_change_lead(cpuc->llc))
 		change_lead(cpuc->llc, ran_ns, tctx->prompt);
-	if (tctx->prompt && !tctx->credit_ns) {
+	if (tctx->prompt && tctx->credit_ns <= 0) {
 		stop_being_prompt(tctx);
 		count_weight(tctx, cpuc->llc);
 	}
@@ -284,11 +289,15 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now,
 					  bool runnable)
 {
+	const struct llc_ctx *llcx;
+
 	charge(p, tctx, cpuc, now);
 	tctx->charged_until_ns = 0;
 	if (runnable)
 		return;
 	tctx->slept_since_ns = now;
+	llcx = llc_ctx(cpuc->llc);
+	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
 	uncount_weight(tctx);
 }
 
@@ -308,31 +317,33 @@ static __always_inline void charge_current(struct task_ctx *tctx)
 	charge_for(tctx, ran_ns, now);
 }
 
-/* A new task has half of what its parent has left, and its place in virtual time: forking makes no credit, and no lag. */
+/*
+ * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
+ * credit, and no lag.
+ */
 static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
-	u64 half_ns;
+	s64 half_ns;
 
 	charge_current(parent);
-	half_ns = parent->credit_ns / 2;
+	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
+	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
-	child->credit_ns = half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
-	child->prompt = parent->prompt && half_ns;
+	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;
 }
 
 /*
  * The task has been woken by one that ends. If that is a child of its own, what it waited for was its own work, and no sleep: a
- * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, and goes on
- * in virtual time where the child stopped.
+ * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, or owes, and goes
+ * on in virtual time where the child stopped.
  */
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {
 	struct task_ctx *tctx, *child_ctx;
-	u64 credit_ns;
 
 	if (child->real_parent->tgid != p->tgid)
 		return 0;
@@ -342,8 +353,8 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 		return 0;
 	tctx->slept_since_ns = 0;
 	charge_current(child_ctx);
-	credit_ns = tctx->credit_ns + child_ctx->credit_ns;
-	tctx->credit_ns = credit_ns < POLICY_CREDIT_MAX_NS ? credit_ns : POLICY_CREDIT_MAX_NS;
+	/* What the parent owed itself the child owed from the beginning. */
+	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
 	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
 		tctx->vruntime = child_ctx->vruntime;

@@ -97,7 +97,8 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 	 * nothing.
 	 */
 	tctx->prompt = false;
-	tctx->credit_ns = 0;
+	if (tctx->credit_ns > 0)
+		tctx->credit_ns = 0;
 	if (!tctx->parked_since_ns)
 		tctx->parked_since_ns = now;
 	scx_bpf_dsq_insert(p, DSQ_ID(DSQ_PARK, index), SCX_SLICE_DFL, enq_flags);

@@ -140,7 +140,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 	count_weight(tctx, llc);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
-	account->credit_ns = tctx->credit_ns;
+	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
 	account->due_ns = tctx->prompt ? keep_deadline(tctx, tctx->burst_ns, now) : 0;
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;

@@ -277,7 +277,7 @@ struct task_ctx {
 	u32 group; /* the number of its group when it was weighed last */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
-	u64 credit_ns;
+	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
 	bool timed; /* a timer ends its slice */
@@ -287,6 +287,7 @@ struct task_ctx {
 	u64 charged_until_ns; /* while it runs */
 	u64 release_slice_ns, release_vtime; /* how it is queued when it is let go, see place_of_released() */
 	u64 charged_exec_ns; /* of the CPU time that the kernel notes of it, see uncharged_ns() */
+	s64 rivals_weight; /* of all that were runnable in its LLC when it went to sleep, itself included */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */

@@ -140,6 +140,8 @@ pub struct ScenarioGroup {
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
     pub sleep_us: Option<Spanned<u64>>,
+    /// By how much nappers compute and sleep more or less than that, each time by chance.
+    pub jitter_percent: Option<Spanned<u64>>,
     /// Of periodic work and frames.
     pub period_us: Option<Spanned<u64>>,
     /// Work of each stage of a chain.
@@ -296,6 +298,9 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
     if let Some(nice) = &group.nice {
         in_range("nice", nice, -20, 19)?;
     }
+    if let Some(percent) = &group.jitter_percent {
+        in_range("jitter_percent", percent, 0, 100)?;
+    }
     for cpu in &group.cpus {
         in_range("cpus", cpu, 0, nr_cpus - 1)?;
     }
@@ -346,6 +351,7 @@ mod tests {
             ("cpus = 2", "cpus = 2\nkernel = \"5.4\"", "a.toml:5: kernel is 5.4, known are 6.16, 6.18, 7.2, 7.3"),
             ("\"hog\"", "\"hog\"\nnice = 20", "a.toml:8: nice is 20, allowed is -20 to 19"),
             ("\"hog\"", "\"napper\"\nsleep_us = 5", "a.toml:5: group a: compute_us is missing"),
+            ("\"hog\"", "\"napper\"\njitter_percent = 101", "a.toml:8: jitter_percent is 101, allowed is 0 to 100"),
             ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
             ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: there is no cgroup b before this"),
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
