@@ -62,8 +62,6 @@ typedef long long s64;
 #define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
 /* The longest habitual burst that counts in a deadline. */
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
-/* A task that runs for less between sleeps is light. */
-#define POLICY_BURST_LIGHT_NS (1 * POLICY_MSEC)
 /* A task that is not prompt waits for so long at most, however little it weighs; and among thousands, see policy_max_wait_ns(). */
 #define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
 #define POLICY_MAX_CROWD_WAIT_NS (10000 * POLICY_MSEC)
@@ -78,6 +76,12 @@ typedef long long s64;
 #define POLICY_FOLLOW_NS (16 * POLICY_MSEC)
 /* A task that wakes takes a CPU from one that is further ahead of it than this much of its own time. */
 #define POLICY_WAKE_LEAD_NS (10 * POLICY_MSEC)
+/* Over about twice this time it is seen what a task uses of the CPUs beside others. */
+#define POLICY_USE_PERIOD_NS (128 * POLICY_MSEC)
+/* How much earlier a prompt task is due whose use is modest, and moderate. Either is marked in its deadline. */
+#define POLICY_MODEST_AHEAD_NS (550 * POLICY_MSEC)
+#define POLICY_MODERATE_AHEAD_NS (500 * POLICY_MSEC)
+#define POLICY_USE_MASK 3ULL
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -122,6 +126,44 @@ static inline bool policy_is_within_share(u64 ran_ns, u64 slept_ns, u64 flat_wei
 
 	all_weight >>= POLICY_WEIGHT_SHIFT;
 	return weight >= all_weight || (ran_ns >> 10) * all_weight <= (span_ns >> 10) * weight;
+}
+
+/* What a task uses beside others: both in virtual time, so the two are alike for one that gets its share. */
+struct policy_use {
+	u64 ran_ns; /* what it ran for */
+	u64 passed_ns; /* what the clock advanced */
+	u64 since_ns; /* when both were halved */
+};
+
+/*
+ * How that compares. Whose use is modest has had no more than others by its weight, so whatever these are owed, it is not because of
+ * this task. Moderate is up to twice as much, which is what a prompt task may have: as long as all of them keep to that, the others
+ * have half of their share at least.
+ */
+enum policy_use_level {
+	POLICY_USE_HEAVY,
+	POLICY_USE_MODERATE,
+	POLICY_USE_MODEST,
+};
+
+static inline enum policy_use_level policy_use_level(struct policy_use use)
+{
+	if (use.ran_ns <= use.passed_ns)
+		return POLICY_USE_MODEST;
+	return use.ran_ns <= 2 * use.passed_ns ? POLICY_USE_MODERATE : POLICY_USE_HEAVY;
+}
+
+/* It has used so much more, now. */
+static inline struct policy_use policy_use_more(struct policy_use use, u64 ran_ns, u64 passed_ns, u64 now)
+{
+	if (now - use.since_ns >= POLICY_USE_PERIOD_NS) {
+		use.ran_ns /= 2;
+		use.passed_ns /= 2;
+		use.since_ns = now;
+	}
+	use.ran_ns += ran_ns;
+	use.passed_ns += passed_ns;
+	return use;
 }
 
 /* What a task has after having earned so much more. */
@@ -176,14 +218,25 @@ static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
 }
 
 /*
- * When a prompt task is due that wakes now: shorter and heavier ones sooner. It keeps that deadline until it has run for as long as it
- * tends to.
+ * When a prompt task is due that wakes now: shorter and heavier ones sooner, and those that use no more than they may before all
+ * others. It keeps that deadline until it has run for as long as it tends to.
  */
-static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight)
+static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight, enum policy_use_level use)
 {
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
 		mean_burst_ns = POLICY_BURST_MAX_NS;
-	return now + mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	now += mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	if (use == POLICY_USE_MODEST)
+		now -= POLICY_MODEST_AHEAD_NS;
+	else if (use == POLICY_USE_MODERATE)
+		now -= POLICY_MODERATE_AHEAD_NS;
+	return (now & ~POLICY_USE_MASK) | use;
+}
+
+/* Of the task that has this deadline. */
+static inline enum policy_use_level policy_use_of_deadline(u64 due_ns)
+{
+	return due_ns & POLICY_USE_MASK;
 }
 
 /* The longest time that a task waits: a second, or longer if as many turns took more than their part of the CPUs in that time. */

@@ -259,7 +259,7 @@ void sim_error(char *format, ...)
 
 u64 sim_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 {
-	return policy_deadline(now, mean_burst_ns, weight);
+	return policy_deadline(now, mean_burst_ns, weight, POLICY_USE_HEAVY);
 }
 
 /* Credit at the end of a burst that follows a sleep. */
@@ -268,6 +268,19 @@ s64 sim_credit_after(s64 credit_ns, u64 slept_ns, u64 ran_ns)
 	u64 earned_ns = policy_credit_of_sleep(slept_ns, POLICY_WEIGHT_NORMAL);
 
 	return policy_credit_ran(policy_credit_earned(credit_ns, earned_ns), ran_ns);
+}
+
+/* The level of use after running early on and now, while the clock has advanced so much; as enum policy_use_level. */
+u32 sim_use_level(u64 early_ran_ns, u64 ran_ns, u64 passed_ns)
+{
+	struct policy_use use = policy_use_more((struct policy_use){}, early_ran_ns, 0, POLICY_USE_PERIOD_NS);
+
+	return policy_use_level(policy_use_more(use, ran_ns, passed_ns, 2 * POLICY_USE_PERIOD_NS));
+}
+
+u64 sim_deadline_of_use(u64 now, u32 use)
+{
+	return policy_deadline(now, 0, POLICY_WEIGHT_NORMAL, use);
 }
 
 /* `others` weigh as much as so many tasks of nice 0. */

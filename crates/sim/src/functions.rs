@@ -32,6 +32,8 @@ mod native {
         pub(super) safe fn sim_reclaim(slot: u32, generation: u64) -> bool;
         pub(super) safe fn sim_is_marked_in_flight(slot: u32) -> bool;
         pub(super) safe fn sim_deadline(now: u64, mean_burst_ns: u64, weight: u32) -> u64;
+        pub(super) safe fn sim_use_level(early_ran_ns: u64, ran_ns: u64, passed_ns: u64) -> u32;
+        pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
         pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
         pub(super) safe fn sim_is_within_share(
             ran_ns: u64,
@@ -199,6 +201,16 @@ fn the_shorter_and_the_heavier_are_due_sooner() {
     assert_eq!(due_ms(100, 1024), 13, "8 ms of a burst count");
     assert_eq!(due_ms(8, 4096), 7);
     assert!(due_ms(2, 110) > 20, "the lighter is due later");
+}
+
+#[test]
+fn who_uses_more_than_it_may_is_due_later() {
+    let level = |early_ms: u64, ran_ms: u64| sim_use_level(early_ms * MS, ran_ms * MS, 10 * MS);
+    assert_eq!([10, 11, 20, 21].map(|ran_ms| level(0, ran_ms)), [2, 1, 1, 0], "modest, moderate, heavy");
+    assert_eq!([9, 11, 31].map(|early_ms| level(early_ms, 5)), [2, 1, 0], "half of what was before counts");
+    let [heavy, moderate, modest] = [0, 1, 2].map(|level| sim_deadline_of_use(1000 * MS, level));
+    assert!(modest < moderate && moderate < heavy);
+    assert_eq!((heavy - moderate) / MS, 499, "half a second, but for the mark");
 }
 
 /// The most credit with which the task wakes up, in milliseconds, after it has run for a second.

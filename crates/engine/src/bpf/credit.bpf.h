@@ -73,8 +73,10 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 	if (!to || !page)
 		return;
 	clock = READ_ONCE(to->clock);
-	if (from && tctx->llc != llc)
+	if (from && tctx->llc != llc) {
 		tctx->vruntime += clock - READ_ONCE(from->clock);
+		tctx->seen_clock += clock - READ_ONCE(from->clock);
+	}
 	tctx->llc = llc;
 	tctx->vruntime = within_reach(tctx, to, clock, page);
 	tctx->slept_ns = 0;
@@ -161,8 +163,10 @@ static __always_inline bool is_overspent(u32 number)
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
 	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
+	u64 vran_ns = policy_virtual_ns(ran_ns, tctx->weight);
 
-	tctx->vruntime += policy_virtual_ns(ran_ns, tctx->weight);
+	tctx->vruntime += vran_ns;
+	tctx->vran_ns += vran_ns;
 	tctx->credit_ns = left_ns;
 	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
 		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0), now);
@@ -176,6 +180,40 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx)
 	tctx->prompt = false;
 	if (llcx)
 		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
+}
+
+/*
+ * What the task uses beside others, until now. Where no task takes turns the clock stands still, and nothing is used of what others
+ * want.
+ */
+static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64 now)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	if (!llcx || READ_ONCE(llcx->fair_weight) <= 0)
+		return tctx->use;
+	return policy_use_more(tctx->use, tctx->vran_ns, READ_ONCE(llcx->clock) - tctx->seen_clock, now);
+}
+
+/* At the end of a burst and the sleep after it. */
+static __always_inline void note_use(struct task_ctx *tctx, u64 now)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	tctx->use = use_of(tctx, now);
+	tctx->vran_ns = 0;
+	if (llcx)
+		tctx->seen_clock = READ_ONCE(llcx->clock);
+}
+
+/* A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. */
+static __always_inline enum policy_use_level use_level(const struct task_struct *p, const struct task_ctx *tctx, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+
+	if (!page || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
+		return POLICY_USE_HEAVY;
+	return policy_use_level(use_of(tctx, now));
 }
 
 /* What is runnable in an LLC weighs so much. */
@@ -217,24 +255,33 @@ static __always_inline u64 earned_ns(const struct task_struct *p, const struct t
  * The deadline of a prompt task that is queued. One that has lost its CPU keeps what it was given when it woke: it would otherwise
  * start again at the end each time that a shorter one comes. One that has run for as long as it tends to takes turns.
  */
-static __always_inline u64 keep_deadline(struct task_ctx *tctx, u64 burst_ns, u64 now)
+VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, u64 burst_ns, u64 now)
 {
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return now;
 	if (!tctx->due_ns || burst_ns >= tctx->mean_burst_ns)
-		tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight);
+		tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now));
 	return tctx->due_ns;
 }
 
 /* A task has been woken: what it slept is credited, and its burst is over. */
-static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *tctx, u64 now)
+VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
 {
-	u64 since = tctx->slept_since_ns;
-	s64 slept_ns = since ? time_delta(now, since) : 0;
+	struct task_ctx *tctx = task_ctx(p);
+	s64 slept_ns;
+
+	if (!tctx)
+		return 0;
+	slept_ns = tctx->slept_since_ns ? time_delta(now, tctx->slept_since_ns) : 0;
 
 	charge_for(tctx, uncharged_ns(p, tctx), now);
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
 	tctx->last_sleep_ns = tctx->slept_ns;
+	note_use(tctx, now);
 	if (slept_ns > 0)
 		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(p, tctx));
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
@@ -244,7 +291,8 @@ static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx 
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
 		stop_being_prompt(tctx);
-	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight) : 0;
+	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now)) : 0;
+	return 0;
 }
 
 /*
@@ -331,6 +379,9 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	parent->credit_ns -= half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
+	child->use = parent->use;
+	child->vran_ns = parent->vran_ns;
+	child->seen_clock = parent->seen_clock;
 	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;

@@ -51,11 +51,12 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
 			return true;
-		if (is_fair_owed(llc) && (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
+		tctx = task_ctx(p);
+		if (yields_to_fair(llc, tctx ? tctx->due_ns : 0) &&
+		    (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
 			return true;
 		if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 			return false;
-		tctx = task_ctx(p);
 		deadline_ns = tctx ? tctx->due_ns : now + DEADLINE_REACH_NS;
 		return was_due_before(DSQ_ID(DSQ_PROMPT, llc), deadline_ns) ||
 		       was_due_before(DSQ_ID(DSQ_CPU_PROMPT, cpu), deadline_ns);

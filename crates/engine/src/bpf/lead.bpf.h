@@ -74,4 +74,14 @@ static __always_inline bool is_fair_long_owed(u32 llc)
 	return page && llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns(page);
 }
 
+/* The prompt have had what they may, as far as one with this deadline is concerned. */
+VERIFIED_ONCE int yields_to_fair(u32 llc, u64 due_ns)
+{
+	enum policy_use_level use = policy_use_of_deadline(due_ns);
+
+	if (use == POLICY_USE_MODEST)
+		return false;
+	return use == POLICY_USE_MODERATE ? is_fair_long_owed(llc) : is_fair_owed(llc);
+}
+
 #endif /* SCHERZO_LEAD_BPF_H */

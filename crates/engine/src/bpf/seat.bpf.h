@@ -46,11 +46,7 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
  */
 static __always_inline bool must_not_preempt(const struct task_struct *p, const struct task_ctx *tctx, u32 llc)
 {
-	if (is_preceded(tctx, llc))
-		return true;
-	if (!is_fair_owed(llc) || is_within_share(p, tctx))
-		return false;
-	return tctx->mean_burst_ns >= POLICY_BURST_LIGHT_NS || is_fair_long_owed(llc);
+	return is_preceded(tctx, llc) || yields_to_fair(llc, tctx->due_ns);
 }
 
 /* The task on the CPU started further ahead in virtual time than lets the one that wakes wait for it. */
@@ -141,7 +137,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
 	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
-	account->due_ns = tctx->prompt ? keep_deadline(tctx, tctx->burst_ns, now) : 0;
+	account->due_ns = tctx->prompt ? keep_deadline(p, tctx->burst_ns, now) : 0;
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
@@ -218,7 +214,7 @@ static __always_inline void preempt_for_queued(struct task_struct *p, const stru
 			preempt_by_share(p, cpu);
 		return;
 	}
-	if (has_tried || is_pinned(p) || is_fair_owed(cpu_llc(cpu)))
+	if (has_tried || is_pinned(p) || yields_to_fair(cpu_llc(cpu), tctx->due_ns))
 		return;
 	cpu = preempt_cpu(p, cpu);
 	if (cpu >= 0)
@@ -258,19 +254,19 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 }
 
 /* A task that is in no DSQ comes before all that wait for this CPU. */
-static __always_inline bool precedes_queued(const struct task_struct *p, struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
+static __always_inline bool precedes_queued(struct task_struct *p, struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
 {
 	if (nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu)) {
 		u64 due_ns;
 
 		if (!tctx->prompt)
 			return false;
-		due_ns = keep_deadline(tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
+		due_ns = keep_deadline(p, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
 		if (is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
 			return false;
 	}
 	if (tctx->prompt)
-		return !is_fair_owed(llc) || is_within_share(p, tctx);
+		return !yields_to_fair(llc, tctx->due_ns);
 	return !is_due_before(DSQ_FAIR, llc, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
 }
 
@@ -415,15 +411,22 @@ static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 #define PROMPT_TURN_NS (500 * NSEC_PER_MSEC)
 
 /*
- * A prompt task has waited for PROMPT_TURN_NS because the others are owed. What they are owed is worked off in
- * proportion to the weights, which takes minutes beside thousands of tasks.
+ * Although the others are owed: the first prompt task uses no more than it may, or has waited for PROMPT_TURN_NS. What the others are
+ * owed is worked off in proportion to the weights, which takes minutes beside thousands of tasks.
  */
-static __always_inline bool is_turn_of_prompt(struct cpu_ctx *cpuc, s32 cpu, u64 now)
+VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 {
-	u64 since_ns = now - PROMPT_TURN_NS;
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	u64 since_ns = now - PROMPT_TURN_NS, own = now & ~POLICY_USE_MASK, shared = own;
 
+	if (!cpuc)
+		return false;
+	head_vtime(DSQ_ID(DSQ_PROMPT, cpuc->llc), &shared);
+	head_vtime(DSQ_ID(DSQ_CPU_PROMPT, cpu), &own);
+	if (!yields_to_fair(cpuc->llc, shared) || !yields_to_fair(cpuc->llc, own))
+		return true;
 	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
-	    (!is_due_before(DSQ_PROMPT, cpuc->llc, since_ns) && !is_due_before(DSQ_CPU_PROMPT, cpu, since_ns)))
+	    (signed_delta(shared, since_ns) >= 0 && signed_delta(own, since_ns) >= 0))
 		return false;
 	cpuc->prompt_turn_ns = now;
 	return true;
@@ -441,7 +444,7 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_owed(llc) && !is_turn_of_prompt(cpuc, cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
+	if (is_fair_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
 		cpuc->late_pick = is_fair_long_owed(llc);
 		return true;
 	}

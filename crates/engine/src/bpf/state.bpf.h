@@ -280,6 +280,9 @@ struct task_ctx {
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
+	struct policy_use use; /* until it woke last */
+	u64 vran_ns; /* virtual time that it has run for since */
+	u64 seen_clock; /* its LLC's clock then */
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */

@@ -58,7 +58,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx
 	tctx->woken = true;
 	tctx->last_burst_ns = tctx->burst_ns;
 	tctx->burst_ns = 0;
-	credit_sleep(p, tctx, now);
+	credit_sleep(p, now);
 	start_waiting(p, tctx, now);
 }
 
