@@ -120,14 +120,19 @@ fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>)
 fn run_case<G: Keep>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() -> Result<G>) -> Result<()> {
     let guest = match guest {
         Some(guest) => guest,
-        None => guest.insert(boot()?),
+        None => guest.insert(unless_panicking("the boot", boot)?),
     };
-    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(guest))).unwrap_or_else(|_| bail!("the case panicked"));
+    let result = unless_panicking("the case", || (case.run)(guest));
     match &result {
         Err(error) if !is_skipped(error) => {}
         _ => guest.ensure_sound()?,
     }
     result
+}
+
+/// Turns a panic into an error, so that it fails one case only.
+fn unless_panicking<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| bail!("{what} panicked; what it said stands above"))
 }
 
 #[cfg(test)]
@@ -224,6 +229,15 @@ mod tests {
         let cases: [FakeCase; 2] = [("panics", |_| panic!("a number below zero")), ("next", |_| Ok(()))];
         run(&[group(&cases)], 1, &report, &|_| Ok(Fake::quiet()));
         assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
+    }
+
+    #[test]
+    fn a_boot_that_panics_fails_its_cases_only() {
+        let report = Report::default();
+        let groups = [group(&[("a", |_| Ok(()))]), Group { name: "other".into(), ..group(&[("b", |_| Ok(()))]) }];
+        run(&groups, 1, &report, &|group| if group.name == "other" { Ok(Fake::quiet()) } else { panic!("no agent") });
+        assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
+        assert!(report.summary().contains("group/a: the boot panicked"), "{}", report.summary());
     }
 
     #[test]

@@ -7,13 +7,14 @@ mod list;
 mod packages;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
@@ -88,12 +89,17 @@ pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
     plan(options, &report);
     end_on_signals(Arc::clone(&report), options.junit.clone())?;
     let started = Instant::now();
-    let ended = run_tiers(checkout, options, &report);
+    let ended = guarded(|| run_tiers(checkout, options, &report));
     if ended.is_err() {
         report.note(Subject::Rig, "preparation", started, &ended);
     }
     finish(&report, options.junit.as_deref())?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Turns a panic into an error: whatever a part of the run does, its end is printed.
+fn guarded(part: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|_| bail!("it panicked; what it said stands above"))
 }
 
 /// Prints the end of the run, and writes it down.
@@ -150,16 +156,22 @@ fn run_tiers(checkout: &Path, options: &TestOptions, report: &Report) -> Result<
         }
         let build_root = roots::build_root(&cache)?;
         let workspace = Workspace::open(&cache, &build_root, checkout)?;
-        for tier in Tier::value_variants().iter().filter(|tier| options.wants(**tier)) {
-            let started = Instant::now();
-            let ended = run_tier(*tier, &cache, &workspace, options, report);
-            report.done(&tier.name());
-            if ended.is_err() {
-                report.note(Subject::Product, &tier.name(), started, &ended);
-            }
-        }
+        run_each(options, report, |tier| run_tier(tier, &cache, &workspace, options, report));
         Ok(())
     })
+}
+
+/// Runs the tiers that are wanted, one after the other. One that cannot be run to its end has failed, and does not keep the
+/// next ones from running.
+fn run_each(options: &TestOptions, report: &Report, run: impl Fn(Tier) -> Result<()>) {
+    for tier in Tier::value_variants().iter().filter(|tier| options.wants(**tier)) {
+        let started = Instant::now();
+        let ended = guarded(|| run(*tier));
+        report.done(&tier.name());
+        if ended.is_err() {
+            report.note(Subject::Product, &tier.name(), started, &ended);
+        }
+    }
 }
 
 /// An error means that the tier could not be run to its end.
@@ -214,6 +226,26 @@ mod tests {
         plan(&TestOptions { only: "storm".into(), ..options(&[Tier::Vm]) }, &report);
         assert!(report.summary().contains("  lint: not among the named tiers\n"), "{}", report.summary());
         assert!(report.summary().contains("without \"storm\" in their name: --only\n"), "{}", report.summary());
+    }
+
+    #[test]
+    fn a_part_that_panics_has_failed_and_the_next_ones_run() {
+        let report = Report::default();
+        let options = options(&[Tier::Lint, Tier::Unit, Tier::Bus]);
+        plan(&options, &report);
+        run_each(&options, &report, |tier| match tier {
+            Tier::Lint => panic!("a number below zero"),
+            Tier::Unit => bail!("the disk is full"),
+            _ => {
+                report.note(Subject::Product, "bus/noise", Instant::now(), &Ok(()));
+                Ok(())
+            }
+        });
+        let summary = report.summary();
+        assert!(summary.contains("failed (2):\n  lint: it panicked; "), "{summary}");
+        assert!(summary.contains("\n  unit: the disk is full\n"), "{summary}");
+        assert!(summary.ends_with("\n1 passed, 2 failed, 0 skipped\n"), "{summary}");
+        assert!(!report.is_good());
     }
 
     #[test]
