@@ -27,7 +27,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::lint;
-use cargo::Tests;
+use cargo::{Fuzzing, Tests};
 
 #[derive(Args, Default)]
 pub(crate) struct TestOptions {
@@ -42,6 +42,9 @@ pub(crate) struct TestOptions {
     /// Print what there is to run, and run nothing
     #[arg(long)]
     list: bool,
+    /// The first seed of fuzz tests and random machines, as a run that failed has printed it; without it they choose one
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Write the results into this file as well, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -77,6 +80,10 @@ impl TestOptions {
 
     fn is_selected(&self, name: &str) -> bool {
         name.contains(&self.only)
+    }
+
+    fn fuzzing(&self) -> Fuzzing {
+        Fuzzing { is_long: self.long, seed: self.seed }
     }
 }
 
@@ -185,8 +192,8 @@ fn run_tier(
     let checkout = workspace.checkout();
     match tier {
         Tier::Lint => lint::run(cache, workspace, report, &|name| options.is_selected(name)),
-        Tier::Unit => Tests::open(checkout)?.unit(workspace, options.long, report)?,
-        Tier::Bus => Tests::open(checkout)?.bus(workspace, options.long, report)?,
+        Tier::Unit => Tests::open(checkout)?.unit(workspace, &options.fuzzing(), report)?,
+        Tier::Bus => Tests::open(checkout)?.bus(workspace, &options.fuzzing(), report)?,
         Tier::Desktop => desktops(cache, workspace, options, report)?,
         Tier::Vm => guests::run(checkout, options, report)?,
         Tier::Packages => packages::run(cache, checkout, options, report)?,
