@@ -30,6 +30,7 @@ mod survival;
 mod system_events;
 mod topology;
 mod unsupported;
+pub mod verified;
 
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;
@@ -50,6 +51,7 @@ const SCHEDULING: &[Case] = &[
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),
+    case("verified instructions", verified::recorded),
     case("statistics", basics::statistics_move),
     case("an idle service", idle::service),
     case("bad input", bad_input::refused_with_a_name),

@@ -66,6 +66,8 @@ pub struct Guest {
     again: String,
     /// How much of the console has been forgiven, in bytes.
     forgiven_length: usize,
+    /// What cases have measured, until the harness takes it.
+    figures: Vec<(String, u64)>,
 }
 
 impl Guest {
@@ -92,7 +94,17 @@ impl Guest {
         });
         match answer {
             Ok(wire) => {
-                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience, again, forgiven_length: 0 };
+                let mut guest = Self {
+                    qemu,
+                    wire,
+                    waiting,
+                    next_job: 1,
+                    run_dir,
+                    patience,
+                    again,
+                    forgiven_length: 0,
+                    figures: Vec::new(),
+                };
                 // A case checks whether start-up succeeded.
                 guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
@@ -170,6 +182,11 @@ impl Guest {
         self.check("dmesg --clear", LOG_LIMIT)?;
         self.forgiven_length = self.console().len();
         Ok(())
+    }
+
+    /// Something that a case has measured, for the run's record.
+    pub fn note_figure(&mut self, name: impl Into<String>, value: u64) {
+        self.figures.push((name.into(), value));
     }
 
     /// Starts a shell command without waiting for it.
@@ -270,6 +287,10 @@ impl Keep for Guest {
         kernel_log::ensure_quiet(self)?;
         let console = self.console();
         kernel_log::ensure_quiet_console(console.get(self.forgiven_length..).unwrap_or(&console))
+    }
+
+    fn take_figures(&mut self) -> Vec<(String, u64)> {
+        std::mem::take(&mut self.figures)
     }
 
     fn keep(&mut self) -> (PathBuf, String) {

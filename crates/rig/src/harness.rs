@@ -64,6 +64,10 @@ impl<G> Group<G> {
 pub trait Keep {
     /// Fails if something went wrong in the guest that no case looks at.
     fn ensure_sound(&mut self) -> Result<()>;
+    /// What cases have measured since this was asked: names and values.
+    fn take_figures(&mut self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
     /// Keeps what is known about this guest; where it is, and how to boot the same again.
     fn keep(&mut self) -> (PathBuf, String);
 }
@@ -98,6 +102,9 @@ fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>
         let name = group.full_name(case);
         let started = Instant::now();
         let result = run_case(case, &mut guest, || boot_patiently(group, report, boot));
+        for (figure, value) in guest.as_mut().map(Keep::take_figures).unwrap_or_default() {
+            report.measured(&name, &figure, value);
+        }
         if result.as_ref().is_err_and(|error| !is_skipped(error))
             && let Some(mut guest) = guest.take()
         {
