@@ -18,6 +18,7 @@ mod latency;
 mod limits;
 mod messages;
 mod packages;
+mod parallel;
 mod people;
 mod ping_pong;
 mod power;
@@ -135,6 +136,19 @@ const TOPOLOGY: &[Case] = &[
 const SOAK: &[Case] =
     &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
 
+/// On CPUs that run at the same time.
+const PARALLEL: &[Case] = &[
+    case("load", parallel::load),
+    case("affinity storm", parallel::affinity),
+    case("fork storm", parallel::fork),
+    case("futex storm", parallel::futex),
+    case("a CPU goes offline and returns once", parallel::hotplug),
+    case("mode changes", parallel::mode_changes),
+    case("stop and continue", parallel::stop_and_continue),
+    case("loaded once", parallel::loaded_once),
+    case("nothing was ejected", basics::no_ejections),
+];
+
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 /// Switches between real-time tasks, thousands of them without one of ours between.
@@ -230,6 +244,10 @@ fn virtual_cpus(nr_cpus: u32) -> GuestMachine {
     GuestMachine { nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() }
 }
 
+fn parallel_cpus(nr_cpus: u32) -> GuestMachine {
+    GuestMachine { nr_cpus, ..GuestMachine::default() }
+}
+
 fn nodes() -> GuestMachine {
     GuestMachine { nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) }
 }
@@ -264,6 +282,8 @@ pub fn plan(long: bool) -> Vec<Group> {
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
+            group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
+            group("parallel CPUs, newest", Role::Newest, &parallel_cpus(4), PARALLEL),
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),

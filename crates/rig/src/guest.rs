@@ -334,7 +334,8 @@ impl Job {
 fn patience(accel: Accel, machine: &GuestMachine) -> u32 {
     match (machine.time, accel) {
         (GuestTime::Real | GuestTime::Steady | GuestTime::Slow, Accel::Kvm) => 2,
-        (GuestTime::Real, Accel::Tcg) => 6,
+        // A thread of the host for each virtual CPU.
+        (GuestTime::Real, Accel::Tcg) => 6 + 3 * machine.nr_cpus,
         (GuestTime::Steady | GuestTime::Virtual | GuestTime::Slow, _) => 10 + 3 * machine.nr_cpus,
     }
 }

@@ -54,6 +54,7 @@ mod tests {
         assert!(has(Tier::Vm, "newest kernel/load\tthe newest kernel"));
         assert!(has(Tier::Vm, "soak/an hour of mixed stress\tthe newest kernel\tonly with --long"));
         assert!(!has(Tier::Vm, "newest kernel/load\tthe newest kernel\tonly with --long"));
+        assert!(has(Tier::Vm, "parallel CPUs, newest/fork storm\tthe newest kernel\tonly with --long"));
         assert!(has(Tier::Packages, "packages/install"));
     }
 }
