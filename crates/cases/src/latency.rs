@@ -101,6 +101,11 @@ impl Times {
     }
 }
 
+/// The verdict on a latency that is worse than promised, with all else as it is seen.
+pub(super) fn of_three_tenths() -> Result<()> {
+    Times { latency: 0.3, throughput: 0.971, loading_ms: 2_740, switching_ms: 20.0 }.ensure_promised()
+}
+
 /// A briefly preempted task is often reclaimed before user space answers: to finish its slice, or by a CPU without
 /// work.
 fn ensure_preempted_tasks_are_reclaimed(guest: &mut Guest) -> Result<()> {

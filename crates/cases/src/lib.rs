@@ -7,6 +7,7 @@ mod applications;
 mod bad_input;
 mod basics;
 mod cores;
+mod deliberate;
 pub mod demo;
 mod faults;
 mod foreground;
@@ -32,6 +33,8 @@ mod system_events;
 mod topology;
 mod unsupported;
 pub mod verified;
+
+pub use deliberate::{DELIBERATE_FAULTS_SHOWN, deliberate_faults};
 
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;

@@ -1,16 +1,22 @@
 //! Cases in guests.
 
 use std::path::Path;
+use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
 use scherzo_rig::harness::{self, Group};
 use scherzo_rig::product;
-use scherzo_rig::report::Report;
+use scherzo_rig::progress::say;
+use scherzo_rig::report::{Report, Subject};
 use scherzo_rig::rig::{Rig, announce};
 
 use super::TestOptions;
 
+/// Whether faults are shown that were made on purpose.
+const DELIBERATE_FAULTS: &str = "guests/deliberate faults are shown";
 /// Guests that run side by side: each keeps one CPU of the host busy.
 const NR_PARALLEL_GUESTS: usize = 2;
 
@@ -23,7 +29,30 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    run_groups(&rig, &rig.payload(tree.path())?, cases::plan(options.long), options, report)
+    let payload = rig.payload(tree.path())?;
+    if options.long && options.is_selected(DELIBERATE_FAULTS) {
+        let started = Instant::now();
+        report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
+    } else if !options.long {
+        report.leave_out(DELIBERATE_FAULTS, "only with --long");
+    }
+    run_groups(&rig, &payload, cases::plan(options.long), options, report)
+}
+
+/// Runs faults that are made on purpose, the second boot among them, and looks for each in what the run would say.
+fn show_deliberate_faults(rig: &Rig, payload: &Path) -> Result<()> {
+    let group = cases::deliberate_faults();
+    let (seen, is_first) = (Report::default(), AtomicBool::new(true));
+    say("failures of \"deliberate faults\" are wanted; they do not count");
+    harness::run(slice::from_ref(&group), 1, &seen, &|group| {
+        ensure!(!is_first.swap(false, Ordering::Relaxed), "the first boot was made to fail");
+        rig.boot(rig.kernel(group.kernel)?, &group.machine, payload)
+    });
+    let summary = seen.summary();
+    for shown in cases::DELIBERATE_FAULTS_SHOWN {
+        ensure!(summary.contains(shown), "the run does not say \"{}\":\n{summary}", shown.trim());
+    }
+    Ok(())
 }
 
 /// Names the groups, and the cases in other groups, that only the long run has.
@@ -52,6 +81,9 @@ pub(super) fn run_groups(
         group.cases.retain(|case| options.is_selected(&format!("{name}/{}", case.name)));
     }
     groups.retain(|group| !group.cases.is_empty());
+    if groups.is_empty() && options.long {
+        return Ok(());
+    }
     ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
     // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
