@@ -14,6 +14,7 @@ mod foreground;
 mod frames;
 mod hardening;
 mod idle;
+mod kernels;
 mod kills;
 mod latency;
 mod limits;
@@ -35,6 +36,7 @@ mod unsupported;
 pub mod verified;
 
 pub use deliberate::{DELIBERATE_FAULTS_SHOWN, deliberate_faults};
+pub use kernels::{kernel_group, kernel_group_name};
 
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;
@@ -214,13 +216,13 @@ const PACKAGES: &[Case] = &[
 
 const PACKAGES_MALFORMED_BTF: &[Case] = &[
     case("install", packages::install_unsupported),
-    case("the doctor", packages::doctor_with_malformed_btf),
+    case("the doctor", unsupported::doctor_with_malformed_btf),
     case("the app", packages::app_with_malformed_btf),
 ];
 
 const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
     case("install", packages::install_unsupported),
-    case("the doctor", packages::doctor_without_sched_ext),
+    case("the doctor", unsupported::doctor_without_sched_ext),
     case("the app", packages::app_without_sched_ext),
 ];
 

@@ -12,7 +12,7 @@ use scherzo_rig::progress::say;
 use scherzo_rig::service::{MOMENT, engine_pid, ensure_loaded};
 use scherzo_rig::shell::Shell;
 
-/// What was counted, by kernel.
+/// What `cargo xtask test vm --kernels all --record` has written.
 const RECORD: &str = include_str!("../../../docs/kernels.json");
 /// By how much a program, and all together, may grow over the record.
 const MAX_GROWTH_PERCENT: u64 = 20;

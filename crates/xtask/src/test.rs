@@ -3,6 +3,7 @@
 
 mod cargo;
 mod guests;
+mod kernels;
 mod list;
 mod packages;
 
@@ -39,6 +40,12 @@ pub(crate) struct TestOptions {
     /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Run the cases for every kernel of the archive, in place of the usual ones; with --long besides these
+    #[arg(long, value_enum, value_name = "WHICH")]
+    kernels: Option<KernelSet>,
+    /// Write what was found on those kernels into docs/kernels.json
+    #[arg(long, requires = "kernels")]
+    record: bool,
     /// Print what there is to run, and run nothing
     #[arg(long)]
     list: bool,
@@ -48,6 +55,12 @@ pub(crate) struct TestOptions {
     /// Write the results into this file as well, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum KernelSet {
+    /// The newest of each series that the archive has
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,6 +93,15 @@ impl TestOptions {
 
     fn is_selected(&self, name: &str) -> bool {
         name.contains(&self.only)
+    }
+
+    fn wants_every_kernel(&self) -> bool {
+        self.long || self.kernels == Some(KernelSet::All)
+    }
+
+    /// Whether the cases for the usual kernels run as well.
+    fn wants_usual_kernels(&self) -> bool {
+        self.long || self.kernels.is_none()
     }
 
     fn fuzzing(&self) -> Fuzzing {
@@ -195,8 +217,23 @@ fn run_tier(
         Tier::Unit => Tests::open(checkout)?.unit(workspace, &options.fuzzing(), report)?,
         Tier::Bus => Tests::open(checkout)?.bus(workspace, &options.fuzzing(), report)?,
         Tier::Desktop => desktops(cache, workspace, options, report)?,
-        Tier::Vm => guests::run(checkout, options, report)?,
+        Tier::Vm => vm(checkout, options, report)?,
         Tier::Packages => packages::run(cache, checkout, options, report)?,
+    }
+    Ok(())
+}
+
+/// Runs the cases for the usual kernels, for every kernel, or both.
+fn vm(checkout: &Path, options: &TestOptions, report: &Report) -> Result<()> {
+    if options.wants_usual_kernels() {
+        guests::run(checkout, options, report)?;
+    } else {
+        report.leave_out("cases for the usual kernels", "--kernels all, without --long");
+    }
+    if options.wants_every_kernel() {
+        kernels::run(checkout, options, report)?;
+    } else {
+        report.leave_out("cases for every kernel", "only with --kernels all or --long");
     }
     Ok(())
 }

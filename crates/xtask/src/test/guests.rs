@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
 use scherzo_rig::harness::{self, Group};
+use scherzo_rig::kernels::GuestKernel;
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
 use scherzo_rig::report::{Report, Subject};
@@ -36,7 +37,7 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     } else if !options.long {
         report.leave_out(DELIBERATE_FAULTS, "only with --long");
     }
-    run_groups(&rig, &payload, cases::plan(options.long), options, report)
+    run_groups(&rig, &payload, cases::plan(options.long), options, report, &|group| rig.kernel(group.kernel))
 }
 
 /// Runs faults that are made on purpose, the second boot among them, and looks for each in what the run would say.
@@ -68,13 +69,14 @@ fn leave_out_long_ones(report: &Report) {
     }
 }
 
-/// Runs those cases of the groups that are selected.
-pub(super) fn run_groups(
-    rig: &Rig,
+/// Runs those cases of the groups that are selected. `kernel_of` finds a group's kernel.
+pub(super) fn run_groups<'a>(
+    rig: &'a Rig,
     payload: &Path,
     mut groups: Vec<Group>,
     options: &TestOptions,
     report: &Report,
+    kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
 ) -> Result<()> {
     for group in &mut groups {
         let name = group.name.clone();
@@ -87,7 +89,7 @@ pub(super) fn run_groups(
     ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
     // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
-    let boot = |group: &Group| rig.boot(rig.kernel(group.kernel)?, &group.machine, payload);
+    let boot = |group: &Group| rig.boot(kernel_of(group)?, &group.machine, payload);
     harness::run(&groups, NR_PARALLEL_GUESTS, report, &boot);
     Ok(())
 }

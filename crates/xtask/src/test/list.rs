@@ -25,12 +25,15 @@ fn lines() -> Vec<(Tier, String)> {
         let line = |name: String| (tier, format!("{name}\tthe {} kernel{}", group.kernel, mark(&name)));
         group.cases.iter().map(|case| line(group.full_name(case))).collect::<Vec<_>>()
     };
+    // Which kernels there are is known when the archive was asked.
+    let every = "kernel …/…\tevery kernel of the archive\tonly with --kernels all or --long".to_owned();
     let guests = cases::plan(true);
     let packages = cases::package_plan();
     lints
         .chain([unit, bus])
         .chain(scenarios)
         .chain(guests.iter().flat_map(|group| of(group, Tier::Vm, &mark)))
+        .chain([(Tier::Vm, every)])
         .chain(packages.iter().flat_map(|group| of(group, Tier::Packages, &|_| "")))
         .collect()
 }
@@ -55,6 +58,7 @@ mod tests {
         assert!(has(Tier::Vm, "soak/an hour of mixed stress\tthe newest kernel\tonly with --long"));
         assert!(!has(Tier::Vm, "newest kernel/load\tthe newest kernel\tonly with --long"));
         assert!(has(Tier::Vm, "parallel CPUs, newest/fork storm\tthe newest kernel\tonly with --long"));
+        assert!(has(Tier::Vm, "every kernel of the archive\tonly with --kernels all"));
         assert!(has(Tier::Packages, "packages/install"));
     }
 }

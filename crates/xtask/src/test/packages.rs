@@ -48,7 +48,8 @@ pub(super) fn run(cache: &Cache, checkout: &Path, options: &TestOptions, report:
         });
         let rig = Rig::prepare_with(checkout, System::ForPackages)?;
         announce(&rig);
-        run_groups(&rig, &rig.payload(tree.path())?, cases::package_plan(), options, report)?;
+        let payload = rig.payload(tree.path())?;
+        run_groups(&rig, &payload, cases::package_plan(), options, report, &|group| rig.kernel(group.kernel))?;
     } else {
         report.leave_out("packages in guests", "they could not be made");
     }
