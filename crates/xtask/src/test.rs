@@ -40,7 +40,7 @@ pub(crate) struct TestOptions {
     /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
     #[arg(long, default_value = "")]
     only: String,
-    /// Run the cases for every kernel of the archive, in place of the usual ones; with --long besides these
+    /// Run the cases for every kernel of the archive, in place of the usual ones; a run with --long of everything has both
     #[arg(long, value_enum, value_name = "WHICH")]
     kernels: Option<KernelSet>,
     /// Write what was found on those kernels into docs/kernels.json
@@ -96,7 +96,7 @@ impl TestOptions {
     }
 
     fn wants_every_kernel(&self) -> bool {
-        self.long || self.kernels == Some(KernelSet::All)
+        self.kernels == Some(KernelSet::All) || (self.long && self.only.is_empty())
     }
 
     /// Whether the cases for the usual kernels run as well.

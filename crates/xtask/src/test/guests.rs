@@ -17,7 +17,7 @@ use scherzo_rig::rig::{Rig, announce};
 use super::TestOptions;
 
 /// Whether faults are shown that were made on purpose.
-const DELIBERATE_FAULTS: &str = "guests/deliberate faults are shown";
+pub(super) const DELIBERATE_FAULTS: &str = "guests/deliberate faults are shown";
 /// Guests that run side by side: each keeps one CPU of the host busy.
 const NR_PARALLEL_GUESTS: usize = 2;
 
@@ -26,18 +26,19 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     if !options.long {
         leave_out_long_ones(report);
     }
+    let groups = selected(cases::plan(options.long), options);
+    let shows_faults = options.is_selected(DELIBERATE_FAULTS);
+    ensure!(shows_faults || !groups.is_empty(), "no guest case is called {}", options.only);
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
     let payload = rig.payload(tree.path())?;
-    if options.long && options.is_selected(DELIBERATE_FAULTS) {
+    if shows_faults {
         let started = Instant::now();
         report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
-    } else if !options.long {
-        report.leave_out(DELIBERATE_FAULTS, "only with --long");
     }
-    run_groups(&rig, &payload, cases::plan(options.long), options, report, &|group| rig.kernel(group.kernel))
+    run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))
 }
 
 /// Runs faults that are made on purpose, the second boot among them, and looks for each in what the run would say.
@@ -69,27 +70,27 @@ fn leave_out_long_ones(report: &Report) {
     }
 }
 
-/// Runs those cases of the groups that are selected. `kernel_of` finds a group's kernel.
-pub(super) fn run_groups<'a>(
-    rig: &'a Rig,
-    payload: &Path,
-    mut groups: Vec<Group>,
-    options: &TestOptions,
-    report: &Report,
-    kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
-) -> Result<()> {
+/// Those cases of the groups that are selected.
+pub(super) fn selected(mut groups: Vec<Group>, options: &TestOptions) -> Vec<Group> {
     for group in &mut groups {
         let name = group.name.clone();
         group.cases.retain(|case| options.is_selected(&format!("{name}/{}", case.name)));
     }
     groups.retain(|group| !group.cases.is_empty());
-    if groups.is_empty() && options.long {
-        return Ok(());
-    }
-    ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
+    groups
+}
+
+/// Runs cases of groups. `kernel_of` finds a group's kernel.
+pub(super) fn run_groups<'a>(
+    rig: &'a Rig,
+    payload: &Path,
+    groups: &[Group],
+    report: &Report,
+    kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
+) -> Result<()> {
     // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
     let boot = |group: &Group| rig.boot(kernel_of(group)?, &group.machine, payload);
-    harness::run(&groups, NR_PARALLEL_GUESTS, report, &boot);
+    harness::run(groups, NR_PARALLEL_GUESTS, report, &boot);
     Ok(())
 }

@@ -16,7 +16,7 @@ use scherzo_rig::rig::{Rig, announce};
 use scherzo_rig::roots::System;
 
 use super::TestOptions;
-use super::guests::run_groups;
+use super::guests::{run_groups, selected};
 use crate::docs::kernels::{KernelRecord, KernelRecords, RECORD};
 
 /// Installs the product in guests with every kernel that can be booted, and runs the cases there.
@@ -27,6 +27,9 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     for ArchivedKernel { release, types, .. } in archive.iter().filter(|kernel| !kernel.is_bootable) {
         report.leave_out(cases::kernel_group_name(release), format!("the archive has its image only: {types}"));
     }
+    let groups =
+        selected(rig.kernels().iter().map(|kernel| cases::kernel_group(kernel, options.record)).collect(), options);
+    ensure!(!groups.is_empty(), "no case for every kernel is called {}", options.only);
     // Before the build: what is built belongs to this commit.
     let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
     let command = "cargo xtask test vm --kernels all".to_owned();
@@ -34,12 +37,11 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     ensure!(!options.record || provenance.is_committed(), "commit before you record: results belong to a commit");
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    let groups = rig.kernels().iter().map(|kernel| cases::kernel_group(kernel, options.record)).collect();
     let of_its_name = |name: &str| {
         let found = rig.kernels().iter().find(|kernel| cases::kernel_group_name(&kernel.release) == name);
         found.with_context(|| format!("there is no {name}"))
     };
-    run_groups(&rig, &rig.payload(tree.path())?, groups, options, report, &|group| of_its_name(&group.name))?;
+    run_groups(&rig, &rig.payload(tree.path())?, &groups, report, &|group| of_its_name(&group.name))?;
     if options.record { record(checkout, &rig, &archive, &provenance, report) } else { Ok(()) }
 }
 
