@@ -277,6 +277,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("one CPU, newest", Role::Newest, &virtual_cpus(1), PING_PONG),
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
+        group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
         group("everyday use", Role::Lts, &laptop, &living),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
@@ -287,7 +288,6 @@ pub fn plan(long: bool) -> Vec<Group> {
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
-            group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
             group("parallel CPUs, newest", Role::Newest, &parallel_cpus(4), PARALLEL),
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
