@@ -26,7 +26,7 @@ pub const DELIBERATE_FAULTS_SHOWN: &[&str] = &[
     "\n  deliberate faults/a latency of 0.3: wake-up p99 is 0.30 of the default's",
     "\n  deliberate faults/a warning of the kernel: the kernel complained:",
     "\n  deliberate faults/a log that cannot be read: the kernel's log cannot be read",
-    "tried a second time (1):\n  deliberate faults: it was booted a second time, since",
+    "\n  deliberate faults: it was booted a second time, since the first boot was made to fail\n",
     "\n0 passed, 3 failed, 1 skipped\n",
 ];
 
