@@ -20,7 +20,7 @@ use scherzo_rig::shell::Shell;
 use crate::survival;
 
 const STORM_LIMIT: Duration = Duration::from_mins(1);
-const NR_MODE_CHANGES: u32 = 300;
+const NR_MODE_CHANGES: u32 = 100;
 
 /// Loads, and lets the standby engine be prepared, so that nothing is patched later.
 pub(super) fn load(guest: &mut Guest) -> Result<()> {
