@@ -7,17 +7,20 @@ mod applications;
 mod bad_input;
 mod basics;
 mod cores;
+mod deliberate;
 pub mod demo;
 mod faults;
 mod foreground;
 mod frames;
 mod hardening;
 mod idle;
+mod kernels;
 mod kills;
 mod latency;
 mod limits;
 mod messages;
 mod packages;
+mod parallel;
 mod people;
 mod ping_pong;
 mod power;
@@ -30,6 +33,10 @@ mod survival;
 mod system_events;
 mod topology;
 mod unsupported;
+pub mod verified;
+
+pub use deliberate::{DELIBERATE_FAULTS_SHOWN, deliberate_faults};
+pub use kernels::{kernel_group, kernel_group_name};
 
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;
@@ -50,6 +57,7 @@ const SCHEDULING: &[Case] = &[
     case("every mode under load", basics::every_mode_under_load),
     case("1000 mode changes under load", storms::thousand_mode_changes),
     case("no page faults, little memory", basics::no_page_faults),
+    case("verified instructions", verified::recorded),
     case("statistics", basics::statistics_move),
     case("an idle service", idle::service),
     case("bad input", bad_input::refused_with_a_name),
@@ -133,6 +141,19 @@ const TOPOLOGY: &[Case] = &[
 const SOAK: &[Case] =
     &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
 
+/// On CPUs that run at the same time.
+const PARALLEL: &[Case] = &[
+    case("load", parallel::load),
+    case("affinity storm", parallel::affinity),
+    case("fork storm", parallel::fork),
+    case("futex storm", parallel::futex),
+    case("a CPU goes offline and returns once", parallel::hotplug),
+    case("mode changes", parallel::mode_changes),
+    case("stop and continue", parallel::stop_and_continue),
+    case("loaded once", parallel::loaded_once),
+    case("nothing was ejected", basics::no_ejections),
+];
+
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
 
 /// Switches between real-time tasks, thousands of them without one of ours between.
@@ -196,13 +217,13 @@ const PACKAGES: &[Case] = &[
 
 const PACKAGES_MALFORMED_BTF: &[Case] = &[
     case("install", packages::install_unsupported),
-    case("the doctor", packages::doctor_with_malformed_btf),
+    case("the doctor", unsupported::doctor_with_malformed_btf),
     case("the app", packages::app_with_malformed_btf),
 ];
 
 const PACKAGES_WITHOUT_SCHED_EXT: &[Case] = &[
     case("install", packages::install_unsupported),
-    case("the doctor", packages::doctor_without_sched_ext),
+    case("the doctor", unsupported::doctor_without_sched_ext),
     case("the app", packages::app_without_sched_ext),
 ];
 
@@ -229,6 +250,10 @@ fn virtual_cpus(nr_cpus: u32) -> GuestMachine {
     GuestMachine { nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() }
 }
 
+fn parallel_cpus(nr_cpus: u32) -> GuestMachine {
+    GuestMachine { nr_cpus, ..GuestMachine::default() }
+}
+
 fn nodes() -> GuestMachine {
     GuestMachine { nr_nodes: 2, topology: "sockets=2,cores=2,threads=2".into(), ..steady(8) }
 }
@@ -253,6 +278,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("one CPU, newest", Role::Newest, &virtual_cpus(1), PING_PONG),
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
+        group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
         group("everyday use", Role::Lts, &laptop, &living),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
@@ -263,6 +289,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
+            group("parallel CPUs, newest", Role::Newest, &parallel_cpus(4), PARALLEL),
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),

@@ -22,3 +22,24 @@ pub(super) fn refusal(guest: &mut Guest) -> Result<()> {
     let through_ctl = guest.run("scherzoctl enable", MOMENT)?;
     ensure_refused(&through_ctl, &["kernel"])
 }
+
+/// The doctor names the missing option, and what to do.
+pub(super) fn doctor_without_sched_ext(guest: &mut Guest) -> Result<()> {
+    ensure_doctor_says(guest, &["no sched_ext", "Start one built with CONFIG_SCHED_CLASS_EXT"])
+}
+
+/// The doctor names the malformed type information, and what to do.
+pub(super) fn doctor_with_malformed_btf(guest: &mut Guest) -> Result<()> {
+    ensure_doctor_says(guest, &["pahole", "scx_bpf_", "Start another build"])
+}
+
+fn ensure_doctor_says(guest: &mut Guest, parts: &[&str]) -> Result<()> {
+    let release = guest.check("uname -r", MOMENT)?;
+    let doctor = guest.run("scherzoctl doctor", MOMENT)?;
+    ensure!(doctor.status != 0, "the doctor finds nothing wrong");
+    for part in parts {
+        ensure!(doctor.stdout.contains(part), "the doctor does not say \"{part}\":\n{}", doctor.stdout);
+    }
+    println!("on {release} the doctor says:\n{}", doctor.stdout.trim());
+    Ok(())
+}

@@ -34,6 +34,8 @@ const START_UP_LIMIT: Duration = Duration::from_secs(30);
 const FALLING_ASLEEP_LIMIT: Duration = Duration::from_secs(10);
 /// From waking the machine until the agent answers.
 const WAKING_UP_LIMIT: Duration = Duration::from_secs(3);
+/// For clearing the kernel's log.
+const LOG_LIMIT: Duration = Duration::from_secs(10);
 /// For the journal of a guest in which a case failed.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(5);
 /// What the kernel prints at a fatal error.
@@ -60,8 +62,12 @@ pub struct Guest {
     next_job: u32,
     run_dir: TempDir,
     patience: u32,
-    /// The options of `cargo xtask guest` that make the same one.
-    options: String,
+    /// The command that makes the same one.
+    again: String,
+    /// How much of the console has been forgiven, in bytes.
+    forgiven_length: usize,
+    /// What cases have measured, until the harness takes it.
+    figures: Vec<(String, u64)>,
 }
 
 impl Guest {
@@ -76,6 +82,7 @@ impl Guest {
         let run_dir = tempfile::Builder::new().prefix("scherzo-guest-").tempdir()?;
         let mut qemu = qemu::start(build_root, accel, machine, boot, run_dir.path())?;
         let patience = patience(accel, machine);
+        let again = format!("cargo xtask guest --kernel {} {} --put --shell", kernel.release, machine.options());
         let limit = BOOT_LIMIT * patience;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let answer = connect(&mut qemu, run_dir.path(), limit).and_then(|wire| {
@@ -87,8 +94,17 @@ impl Guest {
         });
         match answer {
             Ok(wire) => {
-                let options = format!("--kernel {} {}", kernel.release, machine.options());
-                let mut guest = Self { qemu, wire, waiting, next_job: 1, run_dir, patience, options };
+                let mut guest = Self {
+                    qemu,
+                    wire,
+                    waiting,
+                    next_job: 1,
+                    run_dir,
+                    patience,
+                    again,
+                    forgiven_length: 0,
+                    figures: Vec::new(),
+                };
                 // A case checks whether start-up succeeded.
                 guest.run("systemctl is-system-running --wait", START_UP_LIMIT)?;
                 Ok(guest)
@@ -96,7 +112,7 @@ impl Guest {
             Err(error) => {
                 let _ = qemu.kill();
                 let _ = qemu.wait();
-                Err(error.context(console_report(&run_dir.keep())))
+                Err(error.context(format!("{}\nthe same guest again: {again}", console_report(&run_dir.keep()))))
             }
         }
     }
@@ -159,6 +175,18 @@ impl Guest {
     #[must_use]
     pub fn console(&self) -> String {
         read_lossy(&self.run_dir.path().join(qemu::CONSOLE_LOG))
+    }
+
+    /// What the kernel has complained about until now was wanted, and fails no case.
+    pub fn forgive_kernel(&mut self) -> Result<()> {
+        self.check("dmesg --clear", LOG_LIMIT)?;
+        self.forgiven_length = self.console().len();
+        Ok(())
+    }
+
+    /// Something that a case has measured, for the run's record.
+    pub fn note_figure(&mut self, name: impl Into<String>, value: u64) {
+        self.figures.push((name.into(), value));
     }
 
     /// Starts a shell command without waiting for it.
@@ -256,7 +284,13 @@ impl Shell for Guest {
 
 impl Keep for Guest {
     fn ensure_sound(&mut self) -> Result<()> {
-        kernel_log::ensure_quiet(self)
+        kernel_log::ensure_quiet(self)?;
+        let console = self.console();
+        kernel_log::ensure_quiet_console(console.get(self.forgiven_length..).unwrap_or(&console))
+    }
+
+    fn take_figures(&mut self) -> Vec<(String, u64)> {
+        std::mem::take(&mut self.figures)
     }
 
     fn keep(&mut self) -> (PathBuf, String) {
@@ -267,7 +301,8 @@ impl Keep for Guest {
             // Without it there is the console at least.
             let _ = fs::write(self.run_dir.path().join(name), text);
         }
-        (self.run_dir.path().to_owned(), format!("cargo xtask guest {} --put --shell", self.options))
+        let _ = fs::write(self.run_dir.path().join("again.sh"), format!("#!/bin/sh\n{}\n", self.again));
+        (self.run_dir.path().to_owned(), self.again.clone())
     }
 }
 
@@ -299,7 +334,8 @@ impl Job {
 fn patience(accel: Accel, machine: &GuestMachine) -> u32 {
     match (machine.time, accel) {
         (GuestTime::Real | GuestTime::Steady | GuestTime::Slow, Accel::Kvm) => 2,
-        (GuestTime::Real, Accel::Tcg) => 6,
+        // A thread of the host for each virtual CPU.
+        (GuestTime::Real, Accel::Tcg) => 6 + 3 * machine.nr_cpus,
         (GuestTime::Steady | GuestTime::Virtual | GuestTime::Slow, _) => 10 + 3 * machine.nr_cpus,
     }
 }

@@ -64,6 +64,10 @@ impl<G> Group<G> {
 pub trait Keep {
     /// Fails if something went wrong in the guest that no case looks at.
     fn ensure_sound(&mut self) -> Result<()>;
+    /// What cases have measured since this was asked: names and values.
+    fn take_figures(&mut self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
     /// Keeps what is known about this guest; where it is, and how to boot the same again.
     fn keep(&mut self) -> (PathBuf, String);
 }
@@ -98,6 +102,9 @@ fn run_group<G: Keep>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>
         let name = group.full_name(case);
         let started = Instant::now();
         let result = run_case(case, &mut guest, || boot_patiently(group, report, boot));
+        for (figure, value) in guest.as_mut().map(Keep::take_figures).unwrap_or_default() {
+            report.measured(&name, &figure, value);
+        }
         if result.as_ref().is_err_and(|error| !is_skipped(error))
             && let Some(mut guest) = guest.take()
         {
@@ -120,14 +127,19 @@ fn boot_patiently<G>(group: &Group<G>, report: &Report, boot: &BootGuest<'_, G>)
 fn run_case<G: Keep>(case: &Case<G>, guest: &mut Option<G>, boot: impl FnOnce() -> Result<G>) -> Result<()> {
     let guest = match guest {
         Some(guest) => guest,
-        None => guest.insert(boot()?),
+        None => guest.insert(unless_panicking("the boot", boot)?),
     };
-    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(guest))).unwrap_or_else(|_| bail!("the case panicked"));
+    let result = unless_panicking("the case", || (case.run)(guest));
     match &result {
         Err(error) if !is_skipped(error) => {}
         _ => guest.ensure_sound()?,
     }
     result
+}
+
+/// Turns a panic into an error, so that it fails one case only.
+fn unless_panicking<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| bail!("{what} panicked; what it said stands above"))
 }
 
 #[cfg(test)]
@@ -224,6 +236,15 @@ mod tests {
         let cases: [FakeCase; 2] = [("panics", |_| panic!("a number below zero")), ("next", |_| Ok(()))];
         run(&[group(&cases)], 1, &report, &|_| Ok(Fake::quiet()));
         assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
+    }
+
+    #[test]
+    fn a_boot_that_panics_fails_its_cases_only() {
+        let report = Report::default();
+        let groups = [group(&[("a", |_| Ok(()))]), Group { name: "other".into(), ..group(&[("b", |_| Ok(()))]) }];
+        run(&groups, 1, &report, &|group| if group.name == "other" { Ok(Fake::quiet()) } else { panic!("no agent") });
+        assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
+        assert!(report.summary().contains("group/a: the boot panicked"), "{}", report.summary());
     }
 
     #[test]

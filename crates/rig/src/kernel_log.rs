@@ -35,6 +35,14 @@ pub fn ensure_quiet(shell: &mut dyn Shell) -> Result<()> {
     Ok(())
 }
 
+/// The same of what has come to the console. It remembers what the log has lost: the kernel before a reboot, and lines for
+/// which there was no room.
+pub fn ensure_quiet_console(console: &str) -> Result<()> {
+    let complaints: Vec<_> = complaints(console).collect();
+    ensure!(complaints.is_empty(), "the kernel complained on the console:\n{}", complaints.join("\n"));
+    Ok(())
+}
+
 /// The lines of a log that are complaints.
 fn complaints(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter(|line| {
@@ -61,6 +69,7 @@ mod tests {
             "[  242.000000] BUG: scheduling while atomic: hog/1/0x00000002",
         ] {
             assert_eq!(complaints(line).count(), 1, "{line}");
+            assert!(ensure_quiet_console(&format!("[    0.1] a\r\n{line}\r\n[    9.1] b")).is_err(), "{line}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which kernels the guest boots: chosen at run time from what the archive offers, because versions come and go.
 
+pub mod every;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{fmt, fs};
@@ -20,7 +22,12 @@ pub enum Role {
     MalformedBtf,
     /// No sched_ext at all.
     WithoutSchedExt,
+    /// A scheduler can be loaded; the cases run on it when all kernels are asked for.
+    Further,
 }
+
+/// All of them.
+const ALL_ROLES: &[Role] = &[Role::Lts, Role::Newest, Role::MalformedBtf, Role::WithoutSchedExt, Role::Further];
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,6 +36,7 @@ impl fmt::Display for Role {
             Self::Newest => "newest",
             Self::MalformedBtf => "malformed BTF",
             Self::WithoutSchedExt => "no sched_ext",
+            Self::Further => "further",
         })
     }
 }
@@ -81,7 +89,7 @@ impl Role {
     fn is_served_by(self, found: TypeInformation) -> bool {
         found
             == match self {
-                Self::Lts | Self::Newest => TypeInformation::Sound,
+                Self::Lts | Self::Newest | Self::Further => TypeInformation::Sound,
                 Self::MalformedBtf => TypeInformation::Malformed,
                 Self::WithoutSchedExt => TypeInformation::WithoutSchedExt,
             }
@@ -139,7 +147,7 @@ fn written(kernels: &[GuestKernel]) -> String {
 fn read(text: &str) -> Vec<GuestKernel> {
     let kernel = |line: &str| {
         let (release, name) = line.split_once(' ')?;
-        let (role, _) = PREFERENCES.iter().find(|(role, _)| role.to_string() == name)?;
+        let role = ALL_ROLES.iter().find(|role| role.to_string() == name)?;
         Some(GuestKernel { role: *role, release: release.to_owned() })
     };
     text.lines().filter_map(kernel).collect()

@@ -80,6 +80,17 @@ impl Outcome {
     }
 }
 
+/// What a test has measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestFigure {
+    /// The test's name: "group/case".
+    pub test: String,
+    /// What was measured.
+    pub name: String,
+    /// The figure, in the unit that its name says.
+    pub value: u64,
+}
+
 /// How many tests ended in which way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -105,6 +116,7 @@ struct Ledger {
     not_run: Vec<(String, String)>,
     retries: Vec<(String, String)>,
     timed: Vec<(Duration, String)>,
+    figures: Vec<TestFigure>,
 }
 
 /// Collects what a run does. Threads share it, also the one that ends an interrupted run.
@@ -130,6 +142,18 @@ impl Report {
     /// How long something took that is no test of its own.
     pub fn time(&self, name: &str, took: Duration) {
         self.ledger().timed.push((took, name.to_owned()));
+    }
+
+    /// What a test has measured.
+    pub fn measured(&self, test: &str, name: &str, value: u64) {
+        let figure = TestFigure { test: test.to_owned(), name: name.to_owned(), value };
+        self.ledger().figures.push(figure);
+    }
+
+    /// All figures so far.
+    #[must_use]
+    pub fn figures(&self) -> Vec<TestFigure> {
+        self.ledger().figures.clone()
     }
 
     /// This will not run in this run, and why.

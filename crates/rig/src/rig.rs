@@ -10,6 +10,7 @@ use crate::build::Workspace;
 use crate::cache::Cache;
 use crate::guest::Guest;
 use crate::image::{self, RigFiles};
+use crate::kernels::every::{self, ArchivedKernel};
 use crate::kernels::{self, GuestKernel, Role};
 use crate::progress::{say, step};
 use crate::qemu::{self, Accel, BootFiles, GuestMachine};
@@ -73,6 +74,11 @@ impl Rig {
     #[must_use]
     pub fn kernels(&self) -> &[GuestKernel] {
         &self.kernels
+    }
+
+    /// What the archive has; for a rig of [`System::EveryKernel`].
+    pub fn archive(&self) -> Result<Vec<ArchivedKernel>> {
+        every::catalogue(&self.guest_root)
     }
 
     /// The kernel for a role.

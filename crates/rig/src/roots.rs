@@ -1,5 +1,5 @@
-//! The Debian roots: one that builds (and holds QEMU), one that makes packages, one that is booted as the guest, one that
-//! is booted to install packages in, and two with desktops.
+//! The Debian roots: one that builds (and holds QEMU), one that makes packages, one that is booted as the guest, two that
+//! are booted to install packages in and to try every kernel, and two with desktops.
 
 use std::fs;
 use std::io::Read;
@@ -204,6 +204,8 @@ pub enum System {
     Small,
     /// With everything that packages of Scherzo depend on.
     ForPackages,
+    /// The small one, with every kernel of the archive.
+    EveryKernel,
 }
 
 impl System {
@@ -213,11 +215,12 @@ impl System {
         match self {
             Self::Small => "",
             Self::ForPackages => "package-",
+            Self::EveryKernel => "every-kernel-",
         }
     }
 
     fn packages(self) -> Vec<&'static str> {
-        let more = if self == Self::Small { &[][..] } else { DEPENDENCY_PACKAGES };
+        let more = if self == Self::ForPackages { DEPENDENCY_PACKAGES } else { &[] };
         [GUEST_PACKAGES, more].concat()
     }
 }
@@ -266,7 +269,8 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
         let root = debian(dir, &kind, STABLE, &system.packages())?;
         root.shell(&[], GUEST_SETUP)?;
         let build_root = build_root(cache)?;
-        step("adding kernels to the guest root", || kernels::install(&root, &build_root))
+        let install = if system == System::EveryKernel { kernels::every::install } else { kernels::install };
+        step("adding kernels to the guest root", || install(&root, &build_root))
     })?;
     Ok(DebianRoot { dir })
 }
@@ -299,7 +303,8 @@ fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]
 /// What [`guest_root`] is made from, for artefacts that depend on it.
 #[must_use]
 pub fn guest_recipe(system: System) -> String {
-    format!("{:?}{GUEST_SETUP}{}", system.packages(), kernels::recipe())
+    let every = if system == System::EveryKernel { kernels::every::recipe() } else { String::new() };
+    format!("{:?}{GUEST_SETUP}{}{every}", system.packages(), kernels::recipe())
 }
 
 fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<DebianRoot> {

@@ -1,6 +1,7 @@
 //! `cargo xtask docs`: the pages and tables that are written out of what they describe.
 
 mod interface;
+pub(crate) mod kernels;
 mod licences;
 mod modes;
 mod settings;
@@ -55,12 +56,14 @@ fn pages(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
     const SETTINGS: &str = "docs/configuration.md";
     const MODES: &str = "docs/modes.md";
     const JSON: &str = "docs/json.md";
+    const KERNELS: &str = "docs/kernels.md";
     let read = |path: &str| fs::read_to_string(checkout.join(path)).with_context(|| format!("cannot read {path}"));
     Ok(vec![
         ("docs/dbus.md", interface::page(&read("dbus/org.scherzo.Scheduler1.xml")?)?),
         (SETTINGS, between(&read(SETTINGS)?, &settings::tables(&read("data/scherzo.toml")?)?)?),
         (MODES, between(&read(MODES)?, &modes::table())?),
         (JSON, between(&read(JSON)?, &statistics::json_table())?),
+        (KERNELS, between(&read(KERNELS)?, &kernels::table(&read(kernels::RECORD)?)?)?),
         ("docs/licences.md", licences::page(checkout)?),
     ])
 }

@@ -3,17 +3,19 @@
 
 mod cargo;
 mod guests;
+mod kernels;
 mod list;
 mod packages;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use scherzo_rig::build::Workspace;
 use scherzo_rig::cache::Cache;
@@ -26,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::lint;
-use cargo::Tests;
+use cargo::{Fuzzing, Tests};
 
 #[derive(Args, Default)]
 pub(crate) struct TestOptions {
@@ -38,12 +40,27 @@ pub(crate) struct TestOptions {
     /// Only lints, scenarios and guest cases whose name, or "group/name", contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Run the cases for every kernel of the archive, in place of the usual ones; a run with --long of everything has both
+    #[arg(long, value_enum, value_name = "WHICH")]
+    kernels: Option<KernelSet>,
+    /// Write what was found on those kernels into docs/kernels.json
+    #[arg(long, requires = "kernels")]
+    record: bool,
     /// Print what there is to run, and run nothing
     #[arg(long)]
     list: bool,
+    /// The first seed of fuzz tests and random machines, as a run that failed has printed it; without it they choose one
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Write the results into this file as well, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum KernelSet {
+    /// The newest of each series that the archive has
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,6 +94,19 @@ impl TestOptions {
     fn is_selected(&self, name: &str) -> bool {
         name.contains(&self.only)
     }
+
+    fn wants_every_kernel(&self) -> bool {
+        self.kernels == Some(KernelSet::All) || (self.long && self.only.is_empty())
+    }
+
+    /// Whether the cases for the usual kernels run as well.
+    fn wants_usual_kernels(&self) -> bool {
+        self.long || self.kernels.is_none()
+    }
+
+    fn fuzzing(&self) -> Fuzzing {
+        Fuzzing { is_long: self.long, seed: self.seed }
+    }
 }
 
 pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
@@ -88,12 +118,17 @@ pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
     plan(options, &report);
     end_on_signals(Arc::clone(&report), options.junit.clone())?;
     let started = Instant::now();
-    let ended = run_tiers(checkout, options, &report);
+    let ended = guarded(|| run_tiers(checkout, options, &report));
     if ended.is_err() {
         report.note(Subject::Rig, "preparation", started, &ended);
     }
     finish(&report, options.junit.as_deref())?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Turns a panic into an error: whatever a part of the run does, its end is printed.
+fn guarded(part: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|_| bail!("it panicked; what it said stands above"))
 }
 
 /// Prints the end of the run, and writes it down.
@@ -150,16 +185,22 @@ fn run_tiers(checkout: &Path, options: &TestOptions, report: &Report) -> Result<
         }
         let build_root = roots::build_root(&cache)?;
         let workspace = Workspace::open(&cache, &build_root, checkout)?;
-        for tier in Tier::value_variants().iter().filter(|tier| options.wants(**tier)) {
-            let started = Instant::now();
-            let ended = run_tier(*tier, &cache, &workspace, options, report);
-            report.done(&tier.name());
-            if ended.is_err() {
-                report.note(Subject::Product, &tier.name(), started, &ended);
-            }
-        }
+        run_each(options, report, |tier| run_tier(tier, &cache, &workspace, options, report));
         Ok(())
     })
+}
+
+/// Runs the tiers that are wanted, one after the other. One that cannot be run to its end has failed, and does not keep the
+/// next ones from running.
+fn run_each(options: &TestOptions, report: &Report, run: impl Fn(Tier) -> Result<()>) {
+    for tier in Tier::value_variants().iter().filter(|tier| options.wants(**tier)) {
+        let started = Instant::now();
+        let ended = guarded(|| run(*tier));
+        report.done(&tier.name());
+        if ended.is_err() {
+            report.note(Subject::Product, &tier.name(), started, &ended);
+        }
+    }
 }
 
 /// An error means that the tier could not be run to its end.
@@ -173,11 +214,26 @@ fn run_tier(
     let checkout = workspace.checkout();
     match tier {
         Tier::Lint => lint::run(cache, workspace, report, &|name| options.is_selected(name)),
-        Tier::Unit => Tests::open(checkout)?.unit(workspace, options.long, report)?,
-        Tier::Bus => Tests::open(checkout)?.bus(workspace, options.long, report)?,
+        Tier::Unit => Tests::open(checkout)?.unit(workspace, &options.fuzzing(), report)?,
+        Tier::Bus => Tests::open(checkout)?.bus(workspace, &options.fuzzing(), report)?,
         Tier::Desktop => desktops(cache, workspace, options, report)?,
-        Tier::Vm => guests::run(checkout, options, report)?,
+        Tier::Vm => vm(checkout, options, report)?,
         Tier::Packages => packages::run(cache, checkout, options, report)?,
+    }
+    Ok(())
+}
+
+/// Runs the cases for the usual kernels, for every kernel, or both.
+fn vm(checkout: &Path, options: &TestOptions, report: &Report) -> Result<()> {
+    if options.wants_usual_kernels() {
+        guests::run(checkout, options, report)?;
+    } else {
+        report.leave_out("cases for the usual kernels", "--kernels all, without --long");
+    }
+    if options.wants_every_kernel() {
+        kernels::run(checkout, options, report)?;
+    } else {
+        report.leave_out("cases for every kernel", "only with --kernels all or --long");
     }
     Ok(())
 }
@@ -214,6 +270,26 @@ mod tests {
         plan(&TestOptions { only: "storm".into(), ..options(&[Tier::Vm]) }, &report);
         assert!(report.summary().contains("  lint: not among the named tiers\n"), "{}", report.summary());
         assert!(report.summary().contains("without \"storm\" in their name: --only\n"), "{}", report.summary());
+    }
+
+    #[test]
+    fn a_part_that_panics_has_failed_and_the_next_ones_run() {
+        let report = Report::default();
+        let options = options(&[Tier::Lint, Tier::Unit, Tier::Bus]);
+        plan(&options, &report);
+        run_each(&options, &report, |tier| match tier {
+            Tier::Lint => panic!("a number below zero"),
+            Tier::Unit => bail!("the disk is full"),
+            _ => {
+                report.note(Subject::Product, "bus/noise", Instant::now(), &Ok(()));
+                Ok(())
+            }
+        });
+        let summary = report.summary();
+        assert!(summary.contains("failed (2):\n  lint: it panicked; "), "{summary}");
+        assert!(summary.contains("\n  unit: the disk is full\n"), "{summary}");
+        assert!(summary.ends_with("\n1 passed, 2 failed, 0 skipped\n"), "{summary}");
+        assert!(!report.is_good());
     }
 
     #[test]

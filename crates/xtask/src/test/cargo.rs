@@ -22,11 +22,35 @@ const RIG_CRATES: &[&str] = &["cases", "compare", "packaging", "rig", "scenarios
 /// so does the sanitizer.
 const SANITIZED: &[&str] = &["--package", "scherzo-wire", "--target", "x86_64-unknown-linux-gnu", "--lib", "--tests"];
 /// The compiler's sanitizers come with the stable toolchain, but are not stable.
-const SANITIZER: &[(&str, &str)] = &[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")];
+fn sanitizer() -> Vec<(&'static str, String)> {
+    vec![("RUSTC_BOOTSTRAP", "1".to_owned()), ("RUSTFLAGS", "-Zsanitizer=address".to_owned())]
+}
 
-/// How many inputs fuzz tests try, and how long the simulator goes on.
-fn fuzz(long: bool) -> &'static [(&'static str, &'static str)] {
-    if long { &[("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES), ("SCHERZO_SOAK_SECONDS", LONG_SOAK_SECONDS)] } else { &[] }
+/// Parts of the evidence that need what a stable toolchain does not have. No run has them.
+const OUT_OF_REACH: &[(&str, &str)] = &[
+    ("Miri", "it comes with nightly toolchains only"),
+    ("fuzzing guided by coverage", "it needs a nightly compiler; inputs come from seeds and the kept ones instead"),
+    ("AddressSanitizer over the engine's arena", "its allocator takes the C library's place, as the sanitizer does"),
+];
+
+/// How tests make inputs by chance: the fuzz tests, and the simulator's random machines.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fuzzing {
+    /// Whether they take their time.
+    pub(super) is_long: bool,
+    /// The first seed; otherwise each test chooses its own.
+    pub(super) seed: Option<u64>,
+}
+
+impl Fuzzing {
+    /// What tells the tests.
+    fn environment(self) -> Vec<(&'static str, String)> {
+        let lengths = [("SCHERZO_FUZZ_CASES", NR_LONG_FUZZ_CASES), ("SCHERZO_SOAK_SECONDS", LONG_SOAK_SECONDS)];
+        let lengths = lengths.map(|(name, length)| (name, length.to_owned()));
+        let seeds =
+            self.seed.map(|seed| ["SCHERZO_FUZZ_SEED", "SCHERZO_SOAK_SEED"].map(|name| (name, seed.to_string())));
+        self.is_long.then_some(lengths).into_iter().chain(seeds).flatten().collect()
+    }
 }
 
 /// One call of `cargo test`.
@@ -34,7 +58,7 @@ struct TestRun<'a> {
     tier: &'a str,
     what: &'a str,
     arguments: &'a [&'a str],
-    environment: &'a [(&'a str, &'a str)],
+    environment: Vec<(&'a str, String)>,
 }
 
 /// An integration test: the folder of its crate, and its name.
@@ -65,37 +89,46 @@ impl Tests {
         wanted.flat_map(|target| ["--test", &target.name]).collect()
     }
 
-    pub(super) fn unit(&self, workspace: &Workspace<'_>, long: bool, report: &Report) -> Result<()> {
+    pub(super) fn unit(&self, workspace: &Workspace<'_>, fuzzing: &Fuzzing, report: &Report) -> Result<()> {
+        for (name, why) in OUT_OF_REACH {
+            report.leave_out(*name, *why);
+        }
         let arguments = [vec!["--workspace", "--lib", "--bins"], self.select(false)].concat();
         let what = "unit and property tests";
-        self.run(workspace, &TestRun { tier: "unit", what, arguments: &arguments, environment: fuzz(long) }, report)?;
+        let environment = fuzzing.environment();
+        self.run(workspace, &TestRun { tier: "unit", what, arguments: &arguments, environment }, report)?;
         let (what, arguments) = ("examples in the documentation", &["--workspace", "--doc"]);
-        self.run(workspace, &TestRun { tier: "unit", what, arguments, environment: &[] }, report)?;
-        if long {
+        self.run(workspace, &TestRun { tier: "unit", what, arguments, environment: Vec::new() }, report)?;
+        if fuzzing.is_long {
             let (what, arguments) = ("shared memory under AddressSanitizer", SANITIZED);
-            self.run(workspace, &TestRun { tier: "AddressSanitizer", what, arguments, environment: SANITIZER }, report)
+            self.run(
+                workspace,
+                &TestRun { tier: "AddressSanitizer", what, arguments, environment: sanitizer() },
+                report,
+            )
         } else {
             report.leave_out("AddressSanitizer", "only with --long");
             Ok(())
         }
     }
 
-    pub(super) fn bus(&self, workspace: &Workspace<'_>, long: bool, report: &Report) -> Result<()> {
+    pub(super) fn bus(&self, workspace: &Workspace<'_>, fuzzing: &Fuzzing, report: &Report) -> Result<()> {
         let targets = self.select(true);
         ensure!(!targets.is_empty(), "there are no private-bus tests in {}", BUS_CRATES.join(", "));
         let arguments = &[vec!["--workspace"], targets].concat();
         let what = "private-bus tests";
-        self.run(workspace, &TestRun { tier: "bus", what, arguments, environment: fuzz(long) }, report)
+        self.run(workspace, &TestRun { tier: "bus", what, arguments, environment: fuzzing.environment() }, report)
     }
 
     /// Runs `cargo test`, and notes the results that it prints. A build that fails is one failure.
     fn run(&self, workspace: &Workspace<'_>, run: &TestRun<'_>, report: &Report) -> Result<()> {
-        let TestRun { tier, what, arguments, environment } = *run;
+        let TestRun { tier, what, arguments, environment } = run;
         say(&format!("running {what}"));
         let _lock = workspace.lock()?;
         let started = Instant::now();
-        let mut cargo = workspace.cargo(&[&["test", "--offline", "--locked", "--no-fail-fast"], arguments].concat())?;
-        cargo.envs(environment.iter().copied());
+        let mut cargo =
+            workspace.cargo(&[&["test", "--offline", "--locked", "--no-fail-fast"], *arguments].concat())?;
+        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
         // One pipe for both: cargo names on one what the other is about.
         let (output, both) = pipe()?;
         let mut child = cargo.stdout(both.try_clone()?).stderr(both).spawn()?;
@@ -263,6 +296,17 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             ["unit/scherzo_rig::report::tests::a", "unit/scherzo_rig::(not named)", "unit/bus::noise::c"]
         );
         assert!(report.summary().starts_with("slowest (3):\n  1.5 s unit/scherzo_rig\n"), "{}", report.summary());
+    }
+
+    #[test]
+    fn a_seed_is_handed_to_the_tests_that_print_it() {
+        let names = |fuzzing: Fuzzing| fuzzing.environment().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(Fuzzing::default().environment(), []);
+        let fuzzing = Fuzzing { is_long: false, seed: Some(17) };
+        let seed = "17".to_owned();
+        assert_eq!(fuzzing.environment(), [("SCHERZO_FUZZ_SEED", seed.clone()), ("SCHERZO_SOAK_SEED", seed)]);
+        let all = ["SCHERZO_FUZZ_CASES", "SCHERZO_SOAK_SECONDS", "SCHERZO_FUZZ_SEED", "SCHERZO_SOAK_SEED"];
+        assert_eq!(names(Fuzzing { is_long: true, ..fuzzing }), all);
     }
 
     #[test]

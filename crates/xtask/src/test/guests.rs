@@ -1,16 +1,23 @@
 //! Cases in guests.
 
 use std::path::Path;
+use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
 use scherzo_rig::harness::{self, Group};
+use scherzo_rig::kernels::GuestKernel;
 use scherzo_rig::product;
-use scherzo_rig::report::Report;
+use scherzo_rig::progress::say;
+use scherzo_rig::report::{Report, Subject};
 use scherzo_rig::rig::{Rig, announce};
 
 use super::TestOptions;
 
+/// Whether faults are shown that were made on purpose.
+pub(super) const DELIBERATE_FAULTS: &str = "guests/deliberate faults are shown";
 /// Guests that run side by side: each keeps one CPU of the host busy.
 const NR_PARALLEL_GUESTS: usize = 2;
 
@@ -19,11 +26,35 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     if !options.long {
         leave_out_long_ones(report);
     }
+    let groups = selected(cases::plan(options.long), options);
+    let shows_faults = options.is_selected(DELIBERATE_FAULTS);
+    ensure!(shows_faults || !groups.is_empty(), "no guest case is called {}", options.only);
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    run_groups(&rig, &rig.payload(tree.path())?, cases::plan(options.long), options, report)
+    let payload = rig.payload(tree.path())?;
+    if shows_faults {
+        let started = Instant::now();
+        report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
+    }
+    run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))
+}
+
+/// Runs faults that are made on purpose, the second boot among them, and looks for each in what the run would say.
+fn show_deliberate_faults(rig: &Rig, payload: &Path) -> Result<()> {
+    let group = cases::deliberate_faults();
+    let (seen, is_first) = (Report::default(), AtomicBool::new(true));
+    say("failures of \"deliberate faults\" are wanted; they do not count");
+    harness::run(slice::from_ref(&group), 1, &seen, &|group| {
+        ensure!(!is_first.swap(false, Ordering::Relaxed), "the first boot was made to fail");
+        rig.boot(rig.kernel(group.kernel)?, &group.machine, payload)
+    });
+    let summary = seen.summary();
+    for shown in cases::DELIBERATE_FAULTS_SHOWN {
+        ensure!(summary.contains(shown), "the run does not say \"{}\":\n{summary}", shown.trim());
+    }
+    Ok(())
 }
 
 /// Names the groups, and the cases in other groups, that only the long run has.
@@ -39,23 +70,27 @@ fn leave_out_long_ones(report: &Report) {
     }
 }
 
-/// Runs those cases of the groups that are selected.
-pub(super) fn run_groups(
-    rig: &Rig,
-    payload: &Path,
-    mut groups: Vec<Group>,
-    options: &TestOptions,
-    report: &Report,
-) -> Result<()> {
+/// Those cases of the groups that are selected.
+pub(super) fn selected(mut groups: Vec<Group>, options: &TestOptions) -> Vec<Group> {
     for group in &mut groups {
         let name = group.name.clone();
         group.cases.retain(|case| options.is_selected(&format!("{name}/{}", case.name)));
     }
     groups.retain(|group| !group.cases.is_empty());
-    ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
+    groups
+}
+
+/// Runs cases of groups. `kernel_of` finds a group's kernel.
+pub(super) fn run_groups<'a>(
+    rig: &'a Rig,
+    payload: &Path,
+    groups: &[Group],
+    report: &Report,
+    kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
+) -> Result<()> {
     // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
-    let boot = |group: &Group| rig.boot(rig.kernel(group.kernel)?, &group.machine, payload);
-    harness::run(&groups, NR_PARALLEL_GUESTS, report, &boot);
+    let boot = |group: &Group| rig.boot(kernel_of(group)?, &group.machine, payload);
+    harness::run(groups, NR_PARALLEL_GUESTS, report, &boot);
     Ok(())
 }

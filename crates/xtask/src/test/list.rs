@@ -4,6 +4,7 @@ use scherzo_cases as cases;
 use scherzo_rig::harness::Group;
 use scherzo_scenarios::SCENARIOS;
 
+use super::guests::DELIBERATE_FAULTS;
 use super::{TestOptions, Tier};
 use crate::lint;
 
@@ -25,12 +26,16 @@ fn lines() -> Vec<(Tier, String)> {
         let line = |name: String| (tier, format!("{name}\tthe {} kernel{}", group.kernel, mark(&name)));
         group.cases.iter().map(|case| line(group.full_name(case))).collect::<Vec<_>>()
     };
+    let faults = format!("{DELIBERATE_FAULTS}\tthe {} kernel", cases::deliberate_faults().kernel);
+    // Which kernels there are is known when the archive was asked.
+    let every = "kernel …/…\tevery kernel of the archive\tonly with --kernels all or --long".to_owned();
     let guests = cases::plan(true);
     let packages = cases::package_plan();
     lints
         .chain([unit, bus])
         .chain(scenarios)
         .chain(guests.iter().flat_map(|group| of(group, Tier::Vm, &mark)))
+        .chain([faults, every].map(|line| (Tier::Vm, line)))
         .chain(packages.iter().flat_map(|group| of(group, Tier::Packages, &|_| "")))
         .collect()
 }
@@ -54,6 +59,10 @@ mod tests {
         assert!(has(Tier::Vm, "newest kernel/load\tthe newest kernel"));
         assert!(has(Tier::Vm, "soak/an hour of mixed stress\tthe newest kernel\tonly with --long"));
         assert!(!has(Tier::Vm, "newest kernel/load\tthe newest kernel\tonly with --long"));
+        assert!(!has(Tier::Vm, "parallel CPUs, 6.18/fork storm\tthe long-term kernel\tonly with --long"));
+        assert!(has(Tier::Vm, "parallel CPUs, newest/fork storm\tthe newest kernel\tonly with --long"));
+        assert!(has(Tier::Vm, "guests/deliberate faults are shown\tthe long-term kernel"));
+        assert!(has(Tier::Vm, "every kernel of the archive\tonly with --kernels all"));
         assert!(has(Tier::Packages, "packages/install"));
     }
 }

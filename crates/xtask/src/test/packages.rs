@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use scherzo_cases as cases;
 use scherzo_packaging::{self as packaging, Maker, PackageFormat};
 use scherzo_rig::cache::Cache;
@@ -12,7 +12,7 @@ use scherzo_rig::rig::{Rig, announce};
 use scherzo_rig::roots::{self, System};
 
 use super::TestOptions;
-use super::guests::run_groups;
+use super::guests::{run_groups, selected};
 use crate::deny;
 
 /// Checks that packages of all formats hold the same files, and tests those of Debian in guests.
@@ -48,7 +48,10 @@ pub(super) fn run(cache: &Cache, checkout: &Path, options: &TestOptions, report:
         });
         let rig = Rig::prepare_with(checkout, System::ForPackages)?;
         announce(&rig);
-        run_groups(&rig, &rig.payload(tree.path())?, cases::package_plan(), options, report)?;
+        let groups = selected(cases::package_plan(), options);
+        ensure!(!groups.is_empty(), "no guest case is called {}", options.only);
+        let payload = rig.payload(tree.path())?;
+        run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))?;
     } else {
         report.leave_out("packages in guests", "they could not be made");
     }
