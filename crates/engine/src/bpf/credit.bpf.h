@@ -299,23 +299,25 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
  * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has
  * brought its account up to date.
  */
-static __always_inline void charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc, u64 now)
+VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, u32 llc, u64 now)
 {
+	struct task_ctx *tctx = task_ctx(p);
 	u64 ran_ns;
 
-	if (!tctx->charged_until_ns)
-		return;
+	if (!tctx || !tctx->charged_until_ns)
+		return 0;
 	tctx->charged_until_ns = now;
 	ran_ns = uncharged_ns(p, tctx);
 	if (!ran_ns)
-		return;
+		return 0;
 	charge_for(tctx, ran_ns, now);
-	if (may_change_lead(cpuc->llc))
-		change_lead(cpuc->llc, ran_ns, tctx->prompt);
+	if (may_change_lead(llc))
+		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
 		stop_being_prompt(tctx);
-		count_weight(tctx, cpuc->llc);
+		count_weight(tctx, llc);
 	}
+	return 0;
 }
 
 /* The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. */
@@ -339,7 +341,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 {
 	const struct llc_ctx *llcx;
 
-	charge(p, tctx, cpuc, now);
+	charge(p, cpuc->llc, now);
 	tctx->charged_until_ns = 0;
 	if (runnable)
 		return;

@@ -300,7 +300,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 		return false;
 	llc = cpuc->llc;
 	llcx = llc_ctx(llc);
-	charge(prev, tctx, cpuc, now);
+	charge(prev, llc, now);
 	weigh(prev, tctx, now);
 	if (!llcx || !precedes_queued(prev, tctx, llc, cpu, now))
 		return false;
