@@ -375,15 +375,15 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 {
 	s64 half_ns;
 
+	child->use = parent->use;
+	child->vran_ns = parent->vran_ns;
+	child->seen_clock = parent->seen_clock;
 	charge_current(parent);
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
 	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
-	child->use = parent->use;
-	child->vran_ns = parent->vran_ns;
-	child->seen_clock = parent->seen_clock;
 	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;
