@@ -41,10 +41,10 @@ static __always_inline bool is_preceded(const struct task_ctx *tctx, u32 llc)
 
 /*
  * The task must wait in the DSQ although there is a CPU that it could take: another prompt task is due before it, or
- * the prompt of its LLC have had more than leaves the others half of their share. A task that runs briefly is hardly
- * the reason for that, and may go on to preempt until they have had twice as much.
+ * the prompt of its LLC have had more than leaves the others half of their share, and it is not one of those that keep to
+ * what they may have.
  */
-static __always_inline bool must_not_preempt(const struct task_struct *p, const struct task_ctx *tctx, u32 llc)
+static __always_inline bool must_not_preempt(const struct task_ctx *tctx, u32 llc)
 {
 	return is_preceded(tctx, llc) || yields_to_fair(llc, tctx->due_ns);
 }

@@ -89,7 +89,7 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 	}
 	if (klass != SCHERZO_CLASS_INTERACTIVE || !word.preemption)
 		return -1;
-	if (!study_policy && must_not_preempt(p, tctx, cpu_llc(scx_bpf_task_cpu(p))))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(scx_bpf_task_cpu(p))))
 		return -1;
 	cpu = low_power_cpu(p, LOW_POWER_PREEMPT);
 	if (cpu >= 0)
@@ -113,7 +113,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return bpf_get_smp_processor_id();
 	}
 	/* Not before: who follows a waker takes its CPU from nobody. */
-	if (!study_policy && must_not_preempt(p, tctx, cpu_llc(prev_cpu)))
+	if (!study_policy && must_not_preempt(tctx, cpu_llc(prev_cpu)))
 		return -1;
 	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
