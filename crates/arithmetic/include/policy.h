@@ -82,6 +82,17 @@ typedef long long s64;
 #define POLICY_MODEST_AHEAD_NS (550 * POLICY_MSEC)
 #define POLICY_MODERATE_AHEAD_NS (500 * POLICY_MSEC)
 #define POLICY_USE_MASK 3ULL
+/*
+ * How far ahead of the others a prompt task begins to take turns with them because they are owed: what it ran while it went first is
+ * in their account, and not held against it a second time. More would make each of its bursts wait for that much of their time; with
+ * nothing, whatever wakes would be next.
+ */
+#define POLICY_YIELD_AHEAD_NS (2 * POLICY_MSEC)
+/*
+ * How long a prompt task waits at most that uses more than it may while the others are owed CPU time, and how often a CPU lets one go
+ * first for that reason.
+ */
+#define POLICY_PROMPT_TURN_NS (500 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -199,14 +210,24 @@ static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight,
 }
 
 /*
- * Virtual runtime of a task whose credit has just been used up. It had slept for what it ran, so it is not made to wait for all of
- * that: for no more than what makes a task prompt, which one that sleeps too little could otherwise have for nothing again and again.
+ * Virtual runtime of a task that takes turns from now on, and has been prompt: no further ahead of the clock than so much of its own
+ * time, since it had slept for what it ran. Where its credit has been used up that is POLICY_CREDIT_ENTER_NS, what makes a task prompt,
+ * which one that sleeps too little could otherwise have for nothing again and again.
  */
-static inline u64 policy_after_credit(u64 vruntime, u64 clock, u32 flat_weight)
+static inline u64 policy_not_further_ahead(u64 vruntime, u64 clock, u64 most_ahead_ns, u32 flat_weight)
 {
-	u64 latest = clock + policy_virtual_ns(POLICY_CREDIT_ENTER_NS, flat_weight);
+	u64 latest = clock + policy_virtual_ns(most_ahead_ns, flat_weight);
 
 	return (s64)(vruntime - latest) > 0 ? latest : vruntime;
+}
+
+/*
+ * Whether a task that is POLICY_YIELD_AHEAD_NS ahead of the clock has its turn within POLICY_PROMPT_TURN_NS, while tasks of these flat
+ * weights in sum take turns on so many CPUs.
+ */
+static inline bool policy_turn_comes_soon(u64 flat_weight, s64 fair_weight, u64 nr_cpus)
+{
+	return fair_weight <= (s64)(flat_weight * nr_cpus * (POLICY_PROMPT_TURN_NS / POLICY_YIELD_AHEAD_NS));
 }
 
 /* How long a task tends to run between sleeps, the newest burst counting half. */

@@ -172,14 +172,14 @@ static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 no
 		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0), now);
 }
 
-/* The task takes turns with the others from here on. */
-static __always_inline void stop_being_prompt(struct task_ctx *tctx)
+/* The task takes turns with the others from here on, no further ahead of them than that. */
+static __always_inline void stop_being_prompt(struct task_ctx *tctx, u64 most_ahead_ns)
 {
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
 
 	tctx->prompt = false;
 	if (llcx)
-		tctx->vruntime = policy_after_credit(tctx->vruntime, READ_ONCE(llcx->clock), tctx->weight);
+		tctx->vruntime = policy_not_further_ahead(tctx->vruntime, READ_ONCE(llcx->clock), most_ahead_ns, tctx->weight);
 }
 
 /*
@@ -266,6 +266,23 @@ VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, u64 burst_n
 	return tctx->due_ns;
 }
 
+/*
+ * A prompt task with this deadline has had more than it may while the others are owed: it takes turns with them until it wakes again.
+ * Among the prompt it would not run at all until they are owed nothing, or POLICY_PROMPT_TURN_NS have passed; so it stays there only
+ * where its turn among the others would come still later.
+ */
+static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 due_ns)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx = llc_ctx(llc);
+
+	if (!page || !llcx || !yields_to_fair(llc, due_ns) ||
+	    !policy_turn_comes_soon(tctx->weight, READ_ONCE(llcx->fair_weight), cpus_per_llc(page)))
+		return;
+	stop_being_prompt(tctx, POLICY_YIELD_AHEAD_NS);
+	tctx->due_ns = 0;
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
 {
@@ -290,8 +307,10 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
-		stop_being_prompt(tctx);
-	tctx->due_ns = tctx->prompt ? policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now)) : 0;
+		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
+	tctx->due_ns = 0;
+	if (tctx->prompt)
+		yield_to_fair(tctx, tctx->llc, keep_deadline(p, 0, now));
 	return 0;
 }
 
@@ -314,7 +333,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, u32 llc, u64 now)
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
-		stop_being_prompt(tctx);
+		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 		count_weight(tctx, llc);
 	}
 	return 0;

@@ -131,13 +131,15 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, str
 
 	if (!page || !llcx || !tctx || !account)
 		return false;
+	if (tctx->prompt)
+		yield_to_fair(tctx, llc, keep_deadline(p, tctx->burst_ns, now));
 	weigh(p, tctx, now);
 	place_in_virtual_time(tctx, llc, page);
 	count_weight(tctx, llc);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
 	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
-	account->due_ns = tctx->prompt ? keep_deadline(p, tctx->burst_ns, now) : 0;
+	account->due_ns = tctx->prompt ? tctx->due_ns : 0;
 	account->max_lag = max_lag_of(llcx, page);
 	account->weight = tctx->weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
@@ -405,25 +407,20 @@ static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 }
 
 /*
- * How long a prompt task waits at most while the others are owed CPU time, and how often a CPU lets one go first for
- * that reason.
- */
-#define PROMPT_TURN_NS (500 * NSEC_PER_MSEC)
-
-/*
- * Although the others are owed: the first prompt task uses no more than it may, or has waited for PROMPT_TURN_NS. What the others are
- * owed is worked off in proportion to the weights, which takes minutes beside thousands of tasks.
+ * Although the others are owed twice what they may be: the first prompt task uses no more than its share, or has waited
+ * for POLICY_PROMPT_TURN_NS. What the others are owed is worked off in proportion to the weights, which takes minutes beside thousands of
+ * tasks.
  */
 VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 since_ns = now - PROMPT_TURN_NS, own = now & ~POLICY_USE_MASK, shared = own;
+	u64 since_ns = now - POLICY_PROMPT_TURN_NS, own = now & ~POLICY_USE_MASK, shared = own;
 
 	if (!cpuc)
 		return false;
 	head_vtime(DSQ_ID(DSQ_PROMPT, cpuc->llc), &shared);
 	head_vtime(DSQ_ID(DSQ_CPU_PROMPT, cpu), &own);
-	if (!yields_to_fair(cpuc->llc, shared) || !yields_to_fair(cpuc->llc, own))
+	if (policy_use_of_deadline(shared) == POLICY_USE_MODEST || policy_use_of_deadline(own) == POLICY_USE_MODEST)
 		return true;
 	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
 	    (signed_delta(shared, since_ns) >= 0 && signed_delta(own, since_ns) >= 0))
@@ -432,7 +429,10 @@ VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 	return true;
 }
 
-/* From the DSQs of the policy: the prompt first, unless the others are owed. */
+/*
+ * From the DSQs of the policy: the prompt first. Those that have had more than they may while the others are owed are not among them
+ * (yield_to_fair()), but for some that were queued before that.
+ */
 VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -444,8 +444,8 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
-		cpuc->late_pick = is_fair_long_owed(llc);
+	if (is_fair_long_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
+		cpuc->late_pick = true;
 		return true;
 	}
 	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc);

@@ -226,6 +226,21 @@ fn those_who_sleep_leave_half_of_their_share_to_those_who_do_not() {
     }
 }
 
+/// Together they want more than they may have, so frames are late; but nobody stands still, and what wants little is not late at all.
+#[test]
+fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
+    for seed in 0..5 {
+        let report = run(&scenario("heavy-frames"), &SimulationOptions { seed, ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        let [game, video, sound] = ["game", "video", "sound"].map(|name| report.group(name).expect("a group"));
+        assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{report}");
+        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed < game.nr_done / 4, "{report}");
+        assert!(video.latency_ns[3] < 40_000_000 && video.nr_missed < video.nr_done / 10, "{report}");
+        let build = report.group("build").expect("a group");
+        assert!(build.share >= build.fair_share / 2, "{report}");
+    }
+}
+
 /// All of them have credit, and those that run shortest would go first whatever their group gets.
 #[test]
 fn credit_is_spent_within_the_share_of_the_group() {
