@@ -16,7 +16,7 @@ const PROMPT_NS: u64 = 200_000;
 const TURN_NS: u64 = 100_000_000;
 
 /// Desktops that are known to miss that.
-const KNOWN: [(u64, &str); 12] = [
+const KNOWN: [(u64, &str); 11] = [
     (23, BESIDE_NAPS),
     (96, OF_GROUP),
     (108, BESIDE_NAPS),
@@ -25,7 +25,6 @@ const KNOWN: [(u64, &str); 12] = [
     (213, FALLEN_BEHIND),
     (236, OF_GROUP),
     (262, OF_GROUP),
-    (288, NOT_KNOWN),
     (380, NOT_KNOWN),
     (391, OF_GROUP),
     (439, OF_LITTLE_WEIGHT),

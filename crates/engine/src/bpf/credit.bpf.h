@@ -65,13 +65,15 @@ static __always_inline u64 within_reach(const struct task_ctx *tctx, const struc
 }
 
 /* Gives the task its place in the virtual time of the LLC where it is now. */
-static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc, const struct scherzo_control *page)
+VERIFIED_ONCE int place_in_virtual_time(struct task_ctx *tctx, u32 llc)
 {
-	const struct llc_ctx *from = llc_ctx(tctx->llc), *to = llc_ctx(llc);
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *from, *to = llc_ctx(llc);
 	u64 clock;
 
-	if (!to || !page)
-		return;
+	if (!tctx || !to || !page)
+		return 0;
+	from = llc_ctx(tctx->llc);
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc) {
 		tctx->vruntime += clock - READ_ONCE(from->clock);
@@ -80,6 +82,7 @@ static __always_inline void place_in_virtual_time(struct task_ctx *tctx, u32 llc
 	tctx->llc = llc;
 	tctx->vruntime = within_reach(tctx, to, clock, page);
 	tctx->slept_ns = 0;
+	return 0;
 }
 
 /*
@@ -255,10 +258,8 @@ static __always_inline u64 earned_ns(const struct task_struct *p, const struct t
  * The deadline of a prompt task that is queued. One that has lost its CPU keeps what it was given when it woke: it would otherwise
  * start again at the end each time that a shorter one comes. One that has run for as long as it tends to takes turns.
  */
-VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, u64 burst_ns, u64 now)
+VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u64 burst_ns, u64 now)
 {
-	struct task_ctx *tctx = task_ctx(p);
-
 	if (!tctx)
 		return now;
 	if (!tctx->due_ns || burst_ns >= tctx->mean_burst_ns)
@@ -284,9 +285,8 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 }
 
 /* A task has been woken: what it slept is credited, and its burst is over. */
-VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
+VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u64 now)
 {
-	struct task_ctx *tctx = task_ctx(p);
 	s64 slept_ns;
 
 	if (!tctx)
@@ -310,7 +310,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 	tctx->due_ns = 0;
 	if (tctx->prompt)
-		yield_to_fair(tctx, tctx->llc, keep_deadline(p, 0, now));
+		yield_to_fair(tctx, tctx->llc, keep_deadline(p, tctx, 0, now));
 	return 0;
 }
 
@@ -318,9 +318,8 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, u64 now)
  * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has
  * brought its account up to date.
  */
-VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, u32 llc, u64 now)
+VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	struct task_ctx *tctx = task_ctx(p);
 	u64 ran_ns;
 
 	if (!tctx || !tctx->charged_until_ns)
@@ -347,7 +346,7 @@ static __always_inline void begin_to_charge(struct task_struct *p, struct task_c
 
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
-	place_in_virtual_time(tctx, cpuc->llc, page);
+	place_in_virtual_time(tctx, cpuc->llc);
 	tctx->charged_until_ns = now;
 	count_weight(tctx, cpuc->llc);
 	if (llcx && page && !tctx->prompt)
@@ -360,7 +359,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 {
 	const struct llc_ctx *llcx;
 
-	charge(p, cpuc->llc, now);
+	charge(p, tctx, cpuc->llc, now);
 	tctx->charged_until_ns = 0;
 	if (runnable)
 		return;

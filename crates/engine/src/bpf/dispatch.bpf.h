@@ -290,7 +290,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 	u64 now = scx_bpf_now();
 
 	if (tctx && !is_engine(prev))
-		charge(prev, cpuc->llc, now);
+		charge(prev, tctx, cpuc->llc, now);
 	if (!tctx || is_engine(prev)) {
 		scx_bpf_task_set_slice(prev, slice_ns);
 		return;

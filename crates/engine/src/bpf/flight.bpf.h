@@ -152,7 +152,7 @@ static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_
 			return true;
 	}
 	if (!study_policy)
-		take_account(p, queue_llc(p, tctx, control_word(page)), &account);
+		take_account(p, tctx, queue_llc(p, tctx, control_word(page)), &account);
 	record_at = bpf_ringbuf_query(&queued_tasks, BPF_RB_PROD_POS);
 	record = reserve_record();
 	if (!record) {

@@ -29,6 +29,15 @@ static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
 	return head_vtime(dsq_id, &head_ns) && signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
 }
 
+/* The same for a task that takes turns: a prompt task waits, or one that is behind it in virtual time. */
+static __always_inline bool is_behind_others(struct task_ctx *tctx, u32 llc, s32 cpu)
+{
+	if (READ_ONCE(nr_in_flight) > 0 || nr_queued(DSQ_PROMPT, llc) || nr_queued(DSQ_CPU_PROMPT, cpu))
+		return true;
+	place_in_virtual_time(tctx, llc);
+	return is_due_before(DSQ_FAIR, llc, tctx->vruntime) || is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
+}
+
 /*
  * Another task should have this CPU before this one, which would get it without a look at the DSQs. A task that is due a
  * moment before does not count: otherwise a single task in the DSQ would send all message passing through the DSQ, each
@@ -52,6 +61,8 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
 			return true;
 		tctx = task_ctx(p);
+		if (tctx && !tctx->prompt)
+			return is_behind_others(tctx, llc, cpu);
 		if (yields_to_fair(llc, tctx ? tctx->due_ns : 0) &&
 		    (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
 			return true;

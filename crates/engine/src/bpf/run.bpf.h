@@ -20,7 +20,7 @@ static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx
 	if (!tctx || is_engine(p))
 		return;
 	was_prompt = tctx->prompt;
-	charge(p, cpuc->llc, now);
+	charge(p, tctx, cpuc->llc, now);
 	if (was_prompt && !tctx->prompt && !is_kthread(p)) {
 		WRITE_ONCE(cpuc->burst_since_ns, 0);
 		publish_victim(cpuc, cpu, tctx->vruntime);

@@ -121,20 +121,20 @@ static __always_inline u32 queue_llc(struct task_struct *p, const struct task_ct
  * Brings the account of a task up to date that waits from now on, and says what its turn depends on. User space has the
  * tasks in flight: they wait like those in the DSQ.
  */
-VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, u32 llc, struct policy_account *account)
+VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc,
+			       struct policy_account *account)
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(llc);
-	struct task_ctx *tctx = task_ctx(p);
 	u64 now = scx_bpf_now();
 	s64 nr_others;
 
 	if (!page || !llcx || !tctx || !account)
 		return false;
 	if (tctx->prompt)
-		yield_to_fair(tctx, llc, keep_deadline(p, tctx->burst_ns, now));
+		yield_to_fair(tctx, llc, keep_deadline(p, tctx, tctx->burst_ns, now));
 	weigh(p, tctx, now);
-	place_in_virtual_time(tctx, llc, page);
+	place_in_virtual_time(tctx, llc);
 	count_weight(tctx, llc);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
@@ -165,7 +165,7 @@ static __always_inline bool decide_turn(struct task_struct *p, struct task_ctx *
 {
 	struct policy_account account;
 
-	if (!take_account(p, queue_llc(p, tctx, word), &account))
+	if (!take_account(p, tctx, queue_llc(p, tctx, word), &account))
 		return false;
 	*turn = policy_turn_of(&account, default_slice_ns(page), word.order == SCHERZO_ORDER_FIFO);
 	return true;
@@ -263,7 +263,7 @@ static __always_inline bool precedes_queued(struct task_struct *p, struct task_c
 
 		if (!tctx->prompt)
 			return false;
-		due_ns = keep_deadline(p, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
+		due_ns = keep_deadline(p, tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
 		if (is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
 			return false;
 	}
@@ -302,7 +302,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 		return false;
 	llc = cpuc->llc;
 	llcx = llc_ctx(llc);
-	charge(prev, llc, now);
+	charge(prev, tctx, llc, now);
 	weigh(prev, tctx, now);
 	if (!llcx || !precedes_queued(prev, tctx, llc, cpu, now))
 		return false;

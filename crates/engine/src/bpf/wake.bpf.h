@@ -58,7 +58,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx
 	tctx->woken = true;
 	tctx->last_burst_ns = tctx->burst_ns;
 	tctx->burst_ns = 0;
-	credit_sleep(p, now);
+	credit_sleep(p, tctx, now);
 	start_waiting(p, tctx, now);
 }
 
@@ -98,8 +98,9 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 }
 
 /*
- * The busy CPU that an interactive task takes if it found no idle one, or -1 if it has to wait in a DSQ: the waker's if that is
- * about to sleep. A waker that waker_is_done() believes comes first, one that only says so comes last.
+ * The busy CPU that a task takes if it found no idle one, or -1 if it has to wait in a DSQ: the waker's if that is
+ * about to sleep. A waker that waker_is_done() believes comes first; and for interactive tasks, which may take others, one that
+ * only says so comes last.
  */
 static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
 					 const struct scherzo_control *page, struct control_word word,
@@ -113,6 +114,8 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return bpf_get_smp_processor_id();
 	}
 	/* Not before: who follows a waker takes its CPU from nobody. */
+	if (!study_policy && !tctx->prompt)
+		return -1;
 	if (!study_policy && must_not_preempt(tctx, cpu_llc(prev_cpu)))
 		return -1;
 	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
@@ -179,7 +182,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(nr_idle) <= 0) {
 		/* No CPU idles: there is nothing to search. */
 		cpu = -1;
-	} else if (klass == SCHERZO_CLASS_INTERACTIVE && follows_brief_waker(p, word, wake_flags, now)) {
+	} else if (follows_brief_waker(p, word, wake_flags, now)) {
 		cpu = bpf_get_smp_processor_id();
 		idle = true;
 	} else if (cores_differ || word.own_idle) {
@@ -193,7 +196,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);
 		return cpu;
 	}
-	if (klass != SCHERZO_CLASS_INTERACTIVE || leaves_order_to_arrival())
+	if ((study_policy && klass != SCHERZO_CLASS_INTERACTIVE) || leaves_order_to_arrival())
 		return prev_cpu;
 	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC, now);
 	if (cpu < 0)

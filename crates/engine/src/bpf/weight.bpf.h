@@ -69,7 +69,7 @@ VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 	s64 weight = (s64)(u32)counted * sign;
 	struct group_ctx *group;
 
-	if (!llcx || !(counted & COUNTED_SET))
+	if (!llcx)
 		return 0;
 	if (!(counted & COUNTED_PROMPT)) {
 		__sync_fetch_and_add(&llcx->fair_weight, weight);
@@ -96,7 +96,8 @@ static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
 	if (READ_ONCE(tctx->counted) == now_counted)
 		return;
 	before = __sync_lock_test_and_set(&tctx->counted, now_counted);
-	add_weight(before, -1);
+	if (before)
+		add_weight(before, -1);
 	add_weight(now_counted, 1);
 }
 
@@ -109,7 +110,8 @@ static __always_inline void uncount_weight(struct task_ctx *tctx)
 	if (!READ_ONCE(tctx->counted))
 		return;
 	before = __sync_lock_test_and_set(&tctx->counted, 0);
-	add_weight(before, -1);
+	if (before)
+		add_weight(before, -1);
 }
 
 static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
