@@ -180,6 +180,10 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
         rows.push((gettext("Until:"), times::text(snapshot.requested_mode_until, false)));
     }
     rows.extend(snapshot.holds.iter().map(held));
+    if !snapshot.foreground.is_empty() {
+        // Translators: the application in front; the path of its control group follows.
+        rows.push((gettext("Front:"), snapshot.foreground.clone()));
+    }
     // Translators: control groups, whose weights and limits are told on this row.
     rows.extend(groups.iter().map(|text| (gettext("Groups:"), (*text).to_owned())));
     // In the other states the reason is the last error.
@@ -228,6 +232,7 @@ fn document(now: &Snapshot) -> Map<String, Value> {
         "on_battery": now.on_battery,
         "power_profile": now.power_profile,
         "holds": now.holds.iter().map(arguments).collect::<Vec<_>>(),
+        "foreground": now.foreground,
         "version": now.version,
     });
     match fields {
@@ -282,11 +287,11 @@ mod tests {
         let hold = [("mode", "fifo".into()), ("cookie", Detail::Number(3))];
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
         let text = prose(
-            &Snapshot { holds: vec![hold], ..snapshot(State::Running, Reason::Default) },
+            &Snapshot { holds: vec![hold], foreground: "/a.scope".into(), ..snapshot(State::Running, Reason::Default) },
             &["All is kept."],
             plain,
         );
-        let rows = "\nHeld:    fifo by a program of another user, hold 3\nGroups:  All is kept.";
+        let rows = "\nHeld:    fifo by a program of another user, hold 3\nFront:   /a.scope\nGroups:  All is kept.";
         assert!(text.ends_with(rows), "{text}");
     }
 

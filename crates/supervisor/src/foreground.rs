@@ -117,7 +117,8 @@ mod tests {
             tie: Tie::Connection,
             seconds: None,
         };
-        let hold = |foreground| Hold { cookie: 1, holder: caller(1, 1000), wanted: wanted.clone(), until_s: None, foreground };
+        let hold =
+            |foreground| Hold { cookie: 1, holder: caller(1, 1000), wanted: wanted.clone(), until_s: None, foreground };
         let mut foregrounds = Foregrounds::default();
         foregrounds.set(caller(1, 1000), Some(group(7))).unwrap();
         let holds = [hold(Some(foregrounds.name(caller(1, 1000), group(8)))), hold(None)];

@@ -90,11 +90,7 @@ impl BusInterface {
     }
 
     /// The control group that a program of this user names; none for an empty path.
-    async fn find_foreground(
-        &self,
-        path: String,
-        uid: Option<u32>,
-    ) -> Result<Option<ForegroundGroup>, Error> {
+    async fn find_foreground(&self, path: String, uid: Option<u32>) -> Result<Option<ForegroundGroup>, Error> {
         if path.is_empty() {
             return Ok(None);
         }
