@@ -20,7 +20,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) fn document(file: &Path) -> Result<Document<String>, String> {
     let text = read(file)?;
     Document::parse(text.clone())
-        .map_err(|error| format!("{}: {}", place(file, &text, error.span().as_ref()), error.message()))
+        .map_err(|error| format!("{}: {}", place(file, &text, error.span().map(start_of)), error.message()))
 }
 
 /// The rules of one file. An invalid rule is skipped and reported in one sentence.
@@ -32,8 +32,8 @@ pub(crate) fn parse(file: &Path) -> Result<(ApplicationRules, Vec<String>), Stri
         match key_of(application) {
             Ok(key) => rules.extend(reader.rule(application, item).map(|rule| (key, rule))),
             Err(problem) => {
-                let span = document.key(application).and_then(Key::span);
-                reader.problems.push(format!("{}: {problem}", place(file, reader.text, span.as_ref())));
+                let start = document.key(application).and_then(Key::span).map(start_of);
+                reader.problems.push(format!("{}: {problem}", place(file, reader.text, start)));
             }
         }
     }
@@ -52,9 +52,13 @@ fn read(file: &Path) -> Result<String, String> {
     })
 }
 
+fn start_of(span: Range<usize>) -> usize {
+    span.start
+}
+
 /// The file, and the line of something in it.
-fn place(file: &Path, text: &str, span: Option<&Range<usize>>) -> String {
-    let line = text.get(..span.map_or(0, |span| span.start)).unwrap_or_default().matches('\n').count() + 1;
+fn place(file: &Path, text: &str, start: Option<usize>) -> String {
+    let line = text.get(..start.unwrap_or(0)).unwrap_or_default().matches('\n').count() + 1;
     format!("{}:{line}", file.display())
 }
 
@@ -69,43 +73,43 @@ impl RuleReader<'_> {
     /// A mode, or a table that has one.
     fn rule(&mut self, application: &str, item: &Item) -> Option<ApplicationRule> {
         let Some(table) = item.as_table_like() else {
-            return self.mode(application, Some(item), item.span()).map(ApplicationRule::from);
+            return self.mode(application, Some(item), item.span().map(start_of)).map(ApplicationRule::from);
         };
         let named = |key: &str| format!("{application}.{key}");
-        let span_of = |key: &str| table.key(key).and_then(Key::span).or_else(|| item.span());
+        let start = |key: &str| table.key(key).and_then(Key::span).or_else(|| item.span()).map(start_of);
         for (key, _) in table.iter().filter(|(key, _)| ![MODE, FOREGROUND].contains(key)) {
             // A newer version may know it.
-            self.tell(&gettext("{file}: \"{application}\" means nothing here."), &named(key), span_of(key));
+            self.tell(&gettext("{file}: \"{application}\" means nothing here."), &named(key), start(key));
         }
-        let mode = self.mode(&named(MODE), table.get(MODE), span_of(MODE));
-        let foreground = self.foreground(&named(FOREGROUND), table, span_of(FOREGROUND));
+        let mode = self.mode(&named(MODE), table.get(MODE), start(MODE));
+        let foreground = self.foreground(&named(FOREGROUND), table, start(FOREGROUND));
         let rule = ApplicationRule { mode: mode?, foreground: foreground? };
         if rule.is_consistent() {
             return Some(rule);
         }
         let sentence = gettext("{file}: \"{application}\" cannot be true where the mode is auto.");
-        self.tell(&sentence, &named(FOREGROUND), span_of(FOREGROUND));
+        self.tell(&sentence, &named(FOREGROUND), start(FOREGROUND));
         None
     }
 
-    fn mode(&mut self, key: &str, item: Option<&Item>, span: Option<Range<usize>>) -> Option<RequestedMode> {
+    fn mode(&mut self, key: &str, item: Option<&Item>, start: Option<usize>) -> Option<RequestedMode> {
         let mode = item.and_then(Item::as_str).and_then(|name| name.parse().ok());
         if mode.is_none() {
-            self.tell(&gettext("{file}: \"{application}\" takes one of {known}."), key, span);
+            self.tell(&gettext("{file}: \"{application}\" takes one of {known}."), key, start);
         }
         mode
     }
 
-    fn foreground(&mut self, key: &str, table: &dyn TableLike, span: Option<Range<usize>>) -> Option<bool> {
+    fn foreground(&mut self, key: &str, table: &dyn TableLike, start: Option<usize>) -> Option<bool> {
         let Some(item) = table.get(FOREGROUND) else { return Some(false) };
         if item.as_bool().is_none() {
-            self.tell(&gettext("{file}: \"{application}\" is either true or false."), key, span);
+            self.tell(&gettext("{file}: \"{application}\" is either true or false."), key, start);
         }
         item.as_bool()
     }
 
-    fn tell(&mut self, sentence: &str, key: &str, span: Option<Range<usize>>) {
-        let place = place(self.file, self.text, span.as_ref());
+    fn tell(&mut self, sentence: &str, key: &str, start: Option<usize>) {
+        let place = place(self.file, self.text, start);
         let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
         self.problems.push(fill(sentence, &[("file", &place), ("application", &key), ("known", &known)]));
     }

@@ -321,7 +321,8 @@ mod tests {
         let (_directory, places) = places();
         write(&places.own, example.split_once("```").unwrap().0);
         let (rules, problems) = places.read();
-        assert_eq!((rules.len(), problems), (2, Vec::new()));
+        assert_eq!((rules.len(), problems), (3, Vec::new()));
+        assert_eq!(rules["org.supertuxproject.SuperTux"], rule(Mode::Interactive, true));
     }
 
     #[test]

@@ -203,11 +203,16 @@ fn hold_in_front(world: &mut super::world::World, caller: u8, wanted: HoldReques
 
 #[test]
 fn what_a_hold_puts_in_front_ends_with_it_however_that_ends() {
+    type End = fn(&mut super::world::World, u32);
     let mut world = running();
-    let ends: [(HoldRequest, fn(&mut super::world::World, u32)); 5] = [
+    let ends: [(HoldRequest, End); 5] = [
         (hold(Mode::Fifo), |world, _| world.apply(Op::PeerGone(1))),
-        (hold(Mode::Fifo), |world, cookie| drop(world.ask_as(1, Request::ReleaseMode(cookie)))),
-        (hold(Mode::Fifo), |world, _| drop(world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo))))),
+        (hold(Mode::Fifo), |world, cookie| {
+            world.ask_as(1, Request::ReleaseMode(cookie));
+        }),
+        (hold(Mode::Fifo), |world, _| {
+            world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+        }),
         (HoldRequest { tie: Tie::Descriptor, ..hold(Mode::Fifo) }, |world, cookie| {
             world.apply(Op::PeerGone(1));
             assert_eq!(world.state.view().choice.foreground_cgroup, cookie.into(), "the descriptor is open");
