@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use scherzo_api::Snapshot;
 use scherzo_api::details::{Detail, Details};
 use scherzo_api::types::{RequestedMode, State};
+use scherzo_api::{Setting, Snapshot};
 use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -181,8 +181,8 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
     }
     rows.extend(snapshot.holds.iter().map(held));
     if !snapshot.foreground.is_empty() {
-        // Translators: the application in front; the path of its control group follows.
-        rows.push((gettext("Front:"), snapshot.foreground.clone()));
+        // Translators: the application in front; its control group follows.
+        rows.push((gettext("Front:"), in_front(snapshot)));
     }
     // Translators: control groups, whose weights and limits are told on this row.
     rows.extend(groups.iter().map(|text| (gettext("Groups:"), (*text).to_owned())));
@@ -198,6 +198,19 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
         lines.push(gettext("`scherzoctl enable` turns it on."));
     }
     lines.join("\n")
+}
+
+/// The control group in front, and how much more it weighs.
+fn in_front(snapshot: &Snapshot) -> String {
+    let group = &snapshot.foreground;
+    match snapshot.settings.get("foreground_percent") {
+        Some(Setting::Number(percent)) => {
+            // Translators: {group} is the path of a control group.
+            let sentence = gettext("{group}, which counts for {percent} % of its weight");
+            fill(&sentence, &[("group", group), ("percent", percent)])
+        }
+        _ => group.clone(),
+    }
 }
 
 fn held(hold: &Details) -> (String, String) {

@@ -36,6 +36,8 @@ struct Groups {
     nr_directories: usize,
     /// One of them can have a limit.
     has_limits: bool,
+    /// One of them is deeper than the scheduler looks.
+    is_too_deep: bool,
 }
 
 impl Groups {
@@ -47,10 +49,11 @@ impl Groups {
 
     /// A group that goes meanwhile has no files any more.
     fn visit(&mut self, group: &Path, level: usize) {
-        if level > 0 {
+        if (1..=MAX_LEVELS).contains(&level) {
             self.look_at(group);
         }
-        if level == MAX_LEVELS {
+        if level > MAX_LEVELS {
+            self.is_too_deep |= group.join("cpu.weight").exists();
             return;
         }
         let entries = fs::read_dir(group).into_iter().flatten().flatten();
@@ -78,7 +81,9 @@ impl Groups {
         let Some(limit) = read("cpu.max") else { return };
         self.has_limits = true;
         if let Some(quota) = quota(&limit) {
-            self.limits.push(name(group, &format!("CPUQuota={quota}%")));
+            let burst_us = read("cpu.max.burst").filter(|burst_us| burst_us != "0");
+            let burst = burst_us.map(|burst_us| format!(", cpu.max.burst={burst_us}")).unwrap_or_default();
+            self.limits.push(name(group, &format!("CPUQuota={quota}%{burst}")));
         }
     }
 
@@ -87,11 +92,13 @@ impl Groups {
     }
 }
 
-/// The share of a CPU in percent that `cpu.max` says, if it says any.
-fn quota(limit: &str) -> Option<u64> {
+/// The share of a CPU in percent that `cpu.max` says, if it says any: with a hundredth at most, as systemd has it.
+fn quota(limit: &str) -> Option<String> {
     let (quota_us, period_us) = limit.split_once(' ')?;
     let (quota_us, period_us): (u64, u64) = (quota_us.parse().ok()?, period_us.parse().ok()?);
-    quota_us.saturating_mul(100).checked_div(period_us)
+    let hundredths = quota_us.saturating_mul(10_000).checked_div(period_us)?;
+    let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+    Some(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
 /// Whoever may make groups chooses their names.
@@ -122,7 +129,12 @@ pub fn diagnose_groups(root: &Root, support: GroupSupport) -> Vec<Finding> {
         Some(ops) if !ops.starts_with(OWN_OPS) => foreign(ops, &groups),
         ours => with_ours(ours.is_some(), &groups, support),
     };
-    std::iter::once(kept).chain(no_limits(&groups)).chain(too_many(&groups)).chain(autogroups(root)).collect()
+    std::iter::once(kept)
+        .chain(no_limits(&groups))
+        .chain(too_many(&groups))
+        .chain(too_deep(&groups))
+        .chain(autogroups(root))
+        .collect()
 }
 
 fn none_is_set() -> Finding {
@@ -207,6 +219,14 @@ fn too_many(groups: &Groups) -> Option<Finding> {
     is_beyond.then(finding)
 }
 
+fn too_deep(groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop(
+        "There are control groups more than {max} levels deep. For these only the {max} groups nearest to them count.",
+    );
+    let finding = || Finding::new("control-groups/too-deep", Severity::Note, text).with("max", MAX_LEVELS.to_string());
+    groups.is_too_deep.then(finding)
+}
+
 /// Autogroups are for tasks that are in no control group with a CPU controller.
 fn autogroups(root: &Root) -> Option<Finding> {
     let enabled = root.read("proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|mark| mark == "1");
@@ -287,6 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_are_too_deep_are_told() {
+        let nested = |level| format!("sys/fs/cgroup{}/cpu.weight", "/a".repeat(level));
+        let ids = |level| said(&[(&nested(level), "100\n")], GroupSupport::default()).0;
+        assert!(!ids(MAX_LEVELS).contains(&"control-groups/too-deep"), "{:?}", ids(MAX_LEVELS));
+        assert!(ids(MAX_LEVELS + 1).contains(&"control-groups/too-deep"), "{:?}", ids(MAX_LEVELS + 1));
+    }
+
+    #[test]
+    fn a_burst_is_told_with_its_limit() {
+        let burst = ("sys/fs/cgroup/system.slice/box.service/cpu.max.burst", "20000\n");
+        let (_, text) = said(&[GROUPS.as_slice(), &[burst]].concat(), GroupSupport::default());
+        assert!(text.contains("box.service (CPUQuota=50%, cpu.max.burst=20000)"), "{text}");
+    }
+
+    #[test]
     fn autogroups_are_named_where_they_would_count() {
         let autogroups = ("proc/sys/kernel/sched_autogroup_enabled", "1\n");
         let root = ("sys/fs/cgroup/cgroup.controllers", "cpu\n");
@@ -307,7 +342,11 @@ mod tests {
     #[test]
     fn limits_are_told_in_percent() {
         assert_eq!(quota("max 100000"), None);
-        assert_eq!(quota("150000 100000"), Some(150));
+        let said = |limit| quota(limit).unwrap();
+        assert_eq!(
+            (said("150000 100000"), said("500 100000"), said("1000 1000000")),
+            ("150".into(), "0.5".into(), "0.1".into())
+        );
         assert_eq!((quota("1 0"), quota("nonsense"), quota("-1 5")), (None, None, None));
     }
 }

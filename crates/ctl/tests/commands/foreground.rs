@@ -51,7 +51,12 @@ async fn a_group_is_in_front_while_a_hold_lasts() {
     let mut held =
         bus.command(&["hold", "-m", "fifo", "-r", "a test", &foreground]).kill_on_drop(true).spawn().unwrap();
     is_in_front(&bus, &game).await;
-    assert!(bus.ctl(&["status"]).await.plainly().contains(&format!("\nFront:   {game}\n")));
+    assert!(
+        bus.ctl(&["status"])
+            .await
+            .plainly()
+            .contains(&format!("\nFront:   {game}, which counts for 400 % of its weight\n"))
+    );
     held.kill().await.unwrap();
     is_in_front(&bus, "").await;
     let show = format!("{} --json status", env!("CARGO_BIN_EXE_scherzoctl"));
