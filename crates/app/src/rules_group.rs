@@ -145,9 +145,13 @@ impl RulesGroup {
         let imp = self.imp();
         let position = imp.rows.borrow().iter().position(|row| pressed.is_ancestor(row)).unwrap_or(0);
         self.change(|places| places.remove(application));
+        // Before the rows go: GTK would move a focus that was in one of them, later.
+        imp.add.grab_focus();
         self.show(None);
         let next = imp.rows.borrow().get(position).or(imp.rows.borrow().last()).cloned();
-        next.map_or_else(|| imp.add.grab_focus(), |row| row.grab_focus());
+        if let Some(row) = next {
+            row.grab_focus();
+        }
     }
 
     fn choose(&self) {
