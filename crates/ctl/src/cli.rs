@@ -10,7 +10,6 @@ use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_model::settings::{self, SettingFacts};
 
-use crate::groups;
 use crate::times;
 
 /// Lines have at most 80 columns, because clap wraps each longer line by itself.
@@ -283,7 +282,7 @@ pub(crate) struct RunOptions {
     ///
     /// Or the one of this path: see `scherzoctl foreground`. Whatever else runs in the group is in front with it, such as the
     /// shell. In a group of its own: `systemd-run --user --scope scherzoctl run --foreground …`
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = groups::OWN)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
     #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
     pub(crate) foreground: Option<String>,
     /// The command with its arguments
@@ -305,7 +304,7 @@ pub(crate) struct HoldOptions {
     /// Have the control group of this path, or the one that the command starts in, count as the application in front meanwhile
     ///
     /// See `scherzoctl foreground`. Whatever else runs in the group is in front with it, such as the shell.
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = groups::OWN)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
     #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
     pub(crate) foreground: Option<String>,
     /// The command with its arguments
@@ -332,6 +331,9 @@ impl TypedValueParser for ModeName {
         Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
     }
 }
+
+/// What stands for the control group that this program is in, and what it starts.
+pub(crate) const OWN_GROUP: &str = "self";
 
 /// What scxctl calls modes, and the mode here that is nearest; docs/scxctl.md explains.
 pub(crate) const ALIASES: [(&str, Mode); 4] = [

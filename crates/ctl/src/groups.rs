@@ -5,19 +5,18 @@ use std::path::Path;
 
 use scherzo_i18n::gettext;
 
+use crate::cli::OWN_GROUP;
 use crate::failure::{Failure, Kind};
 
 /// Where the hierarchy is.
 const TREE: &str = "/sys/fs/cgroup";
-/// What stands for the group that this program is in.
-pub(crate) const OWN: &str = "self";
 
 /// The group that a person names: by its path, or the one that this program is in, and what it starts.
 pub(crate) fn named(group: &str) -> Result<String, Failure> {
-    if group != OWN {
+    if group != OWN_GROUP {
         return Ok(group.to_owned());
     }
-    of_process(OWN).ok_or_else(|| {
+    of_process(OWN_GROUP).ok_or_else(|| {
         let sentence = gettext("There is no hierarchy of control groups, version 2, in /sys/fs/cgroup.");
         Failure::new(Kind::NotSupported, sentence)
     })

@@ -8,7 +8,7 @@ use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 use toml_edit::{Document, Item, Key, TableLike};
 
-use crate::{ApplicationRule, ApplicationRules, key_of};
+use crate::rule::{ApplicationRule, ApplicationRules, key_of};
 
 /// The keys of a rule that is a table.
 pub(crate) const MODE: &str = "mode";

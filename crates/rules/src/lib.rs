@@ -4,9 +4,8 @@
 //! `"desktop id or executable" = { mode = "mode", foreground = true }`; the mode `auto` disables a rule of the administrator's.
 
 mod file;
+mod rule;
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use scherzo_api::durable;
@@ -15,52 +14,11 @@ use scherzo_i18n::{fill, gettext};
 use toml_edit::{DocumentMut, InlineTable, Item};
 
 use crate::file::{FOREGROUND, MODE};
+use crate::rule::key_of;
+pub use crate::rule::{ApplicationRule, ApplicationRules, Problem};
 
 const FILE: &str = "applications.toml";
 const ADMINISTRATORS: &str = "/etc/scherzo";
-
-/// What an application asks for while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApplicationRule {
-    /// The mode, or that there is no rule.
-    pub mode: RequestedMode,
-    /// Its control group is in front.
-    pub foreground: bool,
-}
-
-impl ApplicationRule {
-    /// What has no mode of its own is no rule, and puts nothing in front.
-    fn is_consistent(self) -> bool {
-        !self.foreground || self.mode != RequestedMode::Auto
-    }
-}
-
-impl From<RequestedMode> for ApplicationRule {
-    fn from(mode: RequestedMode) -> Self {
-        Self { mode, foreground: false }
-    }
-}
-
-/// What is asked for, by desktop id (without `.desktop`) or path of the executable.
-pub type ApplicationRules = BTreeMap<String, ApplicationRule>;
-
-/// Why a rule could not be changed: a sentence for the person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// What was asked for makes no sense.
-    Usage(String),
-    /// It could not be done.
-    Failed(String),
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(sentence) | Self::Failed(sentence)) = self;
-        f.write_str(sentence)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 /// Where rules are kept.
 #[derive(Clone, Debug)]
@@ -144,17 +102,6 @@ impl Places {
         let is_administrators = self.read().0.contains_key(&key_of(application)?);
         if is_administrators { self.change(application, Some(RequestedMode::Auto.into())) } else { Ok(()) }
     }
-}
-
-/// A desktop id without its ending, or an absolute path.
-fn key_of(application: &str) -> Result<String, Problem> {
-    let key = application.strip_suffix(".desktop").unwrap_or(application);
-    let is_path = key.starts_with('/');
-    if key.is_empty() || key.contains(char::is_control) || key.contains('/') && !is_path {
-        let sentence = gettext("\"{application}\" is neither a desktop id nor the absolute path of an executable.");
-        return Err(Problem::Usage(fill(&sentence, &[("application", &application)])));
-    }
-    Ok(key.to_owned())
 }
 
 /// Changes a rule. One that is a table stays one, with what else it has.
