@@ -280,8 +280,9 @@ pub(crate) struct RunOptions {
     pub(crate) ask: bool,
     /// Have the control group that the command starts in count as the application in front meanwhile
     ///
-    /// Or the one of this path: see `scherzoctl foreground`. Whatever else runs in the group is in front with it, such as the
-    /// shell. In a group of its own: `systemd-run --user --scope scherzoctl run --foreground …`
+    /// Or the one of this path: see `scherzoctl foreground`. Mode and group are held together, or neither is. Whatever else
+    /// runs in the group is in front with it, such as the shell. In a group of its own:
+    /// `systemd-run --user --scope scherzoctl run --foreground …`
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
     #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
     pub(crate) foreground: Option<String>,
@@ -303,7 +304,8 @@ pub(crate) struct HoldOptions {
     pub(crate) seconds: Option<u32>,
     /// Have the control group of this path, or the one that the command starts in, count as the application in front meanwhile
     ///
-    /// See `scherzoctl foreground`. Whatever else runs in the group is in front with it, such as the shell.
+    /// See `scherzoctl foreground`. Mode and group are held together, or neither is. Whatever else runs in the group is in
+    /// front with it, such as the shell.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
     #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
     pub(crate) foreground: Option<String>,
