@@ -200,10 +200,11 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
     lines.join("\n")
 }
 
-/// The control group in front, and how much more it weighs.
+/// The control group in front, and how much more it weighs, if Scherzo has a say in that.
 fn in_front(snapshot: &Snapshot) -> String {
     let group = &snapshot.foreground;
-    match snapshot.settings.get("foreground_percent") {
+    let is_loaded = matches!(snapshot.known_state(), Some(State::Running | State::Degraded));
+    match snapshot.settings.get("foreground_percent").filter(|_| is_loaded) {
         Some(Setting::Number(percent)) => {
             // Translators: {group} is the path of a control group.
             let sentence = gettext("{group}, which counts for {percent} % of its weight");

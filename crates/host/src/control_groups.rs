@@ -17,6 +17,7 @@ const MAX_NAME_CHARS: usize = 64;
 /// Where the unified hierarchy is.
 const TREE: &str = "sys/fs/cgroup";
 const NORMAL_WEIGHT: &str = "100";
+const IGNORED_BY_SETTING: &str = "control-groups/weights-ignored-by-setting";
 
 /// How the scheduler is set up, as far as groups are concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,12 +130,9 @@ pub fn diagnose_groups(root: &Root, support: GroupSupport) -> Vec<Finding> {
         Some(ops) if !ops.starts_with(OWN_OPS) => foreign(ops, &groups),
         ours => with_ours(ours.is_some(), &groups, support),
     };
-    std::iter::once(kept)
-        .chain(no_limits(&groups))
-        .chain(too_many(&groups))
-        .chain(too_deep(&groups))
-        .chain(autogroups(root))
-        .collect()
+    let limits = limits_alone(&kept, &groups);
+    let others = [limits, no_limits(&groups), too_many(&groups), too_deep(&groups), autogroups(root)];
+    std::iter::once(kept).chain(others.into_iter().flatten()).collect()
 }
 
 fn none_is_set() -> Finding {
@@ -197,8 +195,16 @@ fn ignored(groups: &str, setting: &str) -> Finding {
         "The setting {setting} has tasks queued in user space, where CPU weights of control groups are ignored (limits are \
          kept): {groups}. `scherzoctl config unset {setting}` changes that.",
     );
-    let finding = Finding::new("control-groups/weights-ignored-by-setting", Severity::Warning, text);
+    let finding = Finding::new(IGNORED_BY_SETTING, Severity::Warning, text);
     finding.with("groups", groups).with("setting", setting)
+}
+
+/// Which limits are kept where that was said of the weights only.
+fn limits_alone(kept: &Finding, groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop("Limits of control groups are kept: {groups}.");
+    let is_open = kept.id == IGNORED_BY_SETTING && !groups.limits.is_empty();
+    let finding = || Finding::new("control-groups/limits-kept", Severity::Good, text);
+    is_open.then(|| finding().with("groups", named(&groups.limits)))
 }
 
 fn no_limits(groups: &Groups) -> Option<Finding> {
@@ -287,7 +293,8 @@ mod tests {
     fn what_ignores_them_is_named() {
         let study = GroupSupport { ignores_weights_by: Some("policy"), ..GroupSupport::default() };
         let (ids, text) = said(&loaded("scherzo_1\n"), study);
-        assert!(ids == ["control-groups/weights-ignored-by-setting"] && !text.contains("CPUQuota"), "{ids:?} {text}");
+        assert!(ids == [IGNORED_BY_SETTING, "control-groups/limits-kept"], "{ids:?} {text}");
+        assert!(text.contains("box.service (CPUWeight=20)") && !text.contains("CPUQuota"), "{text}");
         let (_, text) = said(&GROUPS, study);
         assert!(text.contains("unset policy"), "{text}");
         let partial = GroupSupport { partial: true, ..GroupSupport::default() };

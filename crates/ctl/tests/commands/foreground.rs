@@ -57,6 +57,9 @@ async fn a_group_is_in_front_while_a_hold_lasts() {
             .plainly()
             .contains(&format!("\nFront:   {game}, which counts for 400 % of its weight\n"))
     );
+    bus.ctl(&["disable"]).await.plainly();
+    assert!(bus.ctl(&["status"]).await.plainly().contains(&format!("\nFront:   {game}\n")), "nobody heeds it");
+    bus.ctl(&["enable"]).await.plainly();
     held.kill().await.unwrap();
     is_in_front(&bus, "").await;
     let show = format!("{} --json status", env!("CARGO_BIN_EXE_scherzoctl"));
