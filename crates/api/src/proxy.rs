@@ -58,6 +58,14 @@ pub trait Scheduler {
         seconds: u32,
     ) -> Result<(zbus::OwnedFd, u32), Error>;
 
+    /// Names the control group that is in front while a hold of this connection lasts; an empty one names none.
+    #[zbus(allow_interactive_auth)]
+    fn set_hold_foreground(&self, cookie: u32, group: &str) -> Result<(), Error>;
+
+    /// As `set_hold_foreground`, but the user is never asked for a password.
+    #[zbus(name = "SetHoldForeground")]
+    fn set_hold_foreground_quietly(&self, cookie: u32, group: &str) -> Result<(), Error>;
+
     /// Releases a hold.
     #[zbus(allow_interactive_auth)]
     fn release_mode(&self, cookie: u32) -> Result<(), Error>;

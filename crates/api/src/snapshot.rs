@@ -62,9 +62,12 @@ pub struct Snapshot {
     pub on_battery: bool,
     /// The active power profile, empty if none.
     pub power_profile: String,
-    /// What programs hold, the oldest first: `cookie`, `mode` and `uid`, of one's own also `application` and
-    /// `reason`.
+    /// What programs hold, the oldest first: `cookie`, `mode` and `uid`, of one's own also `application`, `reason`, and
+    /// `foreground` if there is a control group that is in front meanwhile.
     pub holds: Vec<Details>,
+    /// The path of the control group in front, empty if there is none, or it is another user's. That it has changed is told to
+    /// nobody: it is that of the moment of reading.
+    pub foreground: String,
     /// Every setting by its name.
     pub settings: BTreeMap<String, Setting>,
     /// Modes that can be asked for.
@@ -110,6 +113,7 @@ impl Snapshot {
             on_battery: flag(take("OnBattery")),
             power_profile: text(take("PowerProfile")),
             holds: take("Holds").map(holds).unwrap_or_default(),
+            foreground: text(take("Foreground")),
             settings: take("Settings").map(settings).unwrap_or_default(),
             modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
             version: text(take("Version")),

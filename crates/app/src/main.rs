@@ -23,6 +23,7 @@ mod notices;
 mod pages;
 mod preferences;
 mod quick_access_group;
+mod rule_row;
 mod rules_group;
 mod service;
 mod session_bus;

@@ -1,21 +1,19 @@
-//! The rules for applications: the mode that each one requests while it runs.
+//! The rules for applications: what each one requests while it runs.
 //!
 //! `scherzoctl applications watch`, a service of the session, follows the rules; this group shows the file that it reads.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::{CompositeTemplate, TemplateChild, gio, glib};
-use scherzo_api::catalogue;
 use scherzo_api::types::{Mode, RequestedMode};
-use scherzo_i18n::{fill, gettext};
-use scherzo_rules::{Places, Problem};
+use scherzo_rules::{ApplicationRule, ApplicationRules, Places, Problem};
 
 use crate::application_chooser::ApplicationChooser;
 use crate::model::follower::{Follower, UNIT};
+use crate::rule_row::rule_row;
 use crate::session_bus::Place;
 
 /// The session's own systemd.
@@ -52,7 +50,7 @@ mod imp {
         /// What is shown of the service that goes by the rules; nothing until systemd has answered.
         pub(super) follower: Cell<Option<Follower>>,
         pub(super) is_changing: Cell<bool>,
-        pub(super) rows: RefCell<Vec<adw::ComboRow>>,
+        pub(super) rows: RefCell<Vec<adw::ExpanderRow>>,
     }
 
     #[glib::object_subclass]
@@ -91,7 +89,7 @@ mod imp {
     impl WidgetImpl for RulesGroup {
         fn map(&self) {
             self.parent_map();
-            self.obj().show();
+            self.obj().show(None);
             self.obj().look_at_follower();
         }
     }
@@ -107,17 +105,19 @@ glib::wrapper! {
 }
 
 impl RulesGroup {
-    fn show(&self) {
+    /// Shows all rules, with what can be changed in the one for `open`.
+    fn show(&self, open: Option<&str>) {
         let imp = self.imp();
         let (rules, problems) = match Places::of_this_person() {
             Ok(places) => places.read(),
-            Err(problem) => (scherzo_rules::ApplicationRules::new(), vec![problem.to_string()]),
+            Err(problem) => (ApplicationRules::new(), vec![problem.to_string()]),
         };
         for row in imp.rows.take() {
             self.remove(&row);
         }
-        for (application, mode) in &rules {
-            let row = self.row(application, *mode);
+        for (application, rule) in &rules {
+            let row = self.row(application, *rule);
+            row.set_expanded(open.is_some_and(|open| open == application));
             self.add(&row);
             imp.rows.borrow_mut().push(row);
         }
@@ -127,41 +127,16 @@ impl RulesGroup {
         }
     }
 
-    fn row(&self, application: &str, mode: RequestedMode) -> adw::ComboRow {
-        let (name, icon) = known_application(application);
-        let titles = Mode::ALL.map(|mode| catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode))));
-        let titles = gtk::StringList::new(&titles.each_ref().map(|title| &**title));
-        let row = adw::ComboRow::builder().use_markup(false).model(&titles).build();
-        row.set_title(&name);
-        row.set_selected(Mode::ALL.iter().position(|known| RequestedMode::Mode(*known) == mode).unwrap_or(0) as u32);
-        let image = gtk::Image::builder().gicon(&icon).pixel_size(32).build();
-        image.set_accessible_role(gtk::AccessibleRole::Presentation);
-        row.add_prefix(&image);
-        let remove = gtk::Button::builder().icon_name("edit-delete-symbolic").valign(gtk::Align::Center).build();
-        remove.add_css_class("flat");
-        remove.set_tooltip_text(Some(&fill(&gettext("Remove {application}"), &[("application", &name)])));
-        row.add_suffix(&remove);
-        let (this, key, saved) = (self.downgrade(), application.to_owned(), Rc::new(Cell::new(row.selected())));
-        row.connect_selected_notify(move |row| {
-            let (Some(group), Some(mode)) = (this.upgrade(), Mode::ALL.get(row.selected() as usize)) else { return };
-            if row.selected() == saved.get() {
-                return;
-            }
-            if group.change(|places| places.change(&key, Some(RequestedMode::Mode(*mode)))) {
-                saved.set(row.selected());
-            } else {
-                // Shows the stored value again, after the row has finished handling the choice.
-                let (row, saved) = (row.clone(), Rc::clone(&saved));
-                glib::idle_add_local_once(move || row.set_selected(saved.get()));
-            }
-        });
+    fn row(&self, application: &str, rule: ApplicationRule) -> adw::ExpanderRow {
         let (this, key) = (self.downgrade(), application.to_owned());
-        remove.connect_clicked(move |button| {
+        let change =
+            move |rule| this.upgrade().is_some_and(|group| group.change(|places| places.change(&key, Some(rule))));
+        let (this, key) = (self.downgrade(), application.to_owned());
+        rule_row(application, rule, change, move |button| {
             if let Some(group) = this.upgrade() {
                 group.remove_rule(&key, button);
             }
-        });
-        row
+        })
     }
 
     /// The button that was pressed goes away with its row, so the focus moves to the row that takes its place, or to the button
@@ -170,9 +145,13 @@ impl RulesGroup {
         let imp = self.imp();
         let position = imp.rows.borrow().iter().position(|row| pressed.is_ancestor(row)).unwrap_or(0);
         self.change(|places| places.remove(application));
-        self.show();
+        // Before the rows go: GTK would move a focus that was in one of them, later.
+        imp.add.grab_focus();
+        self.show(None);
         let next = imp.rows.borrow().get(position).or(imp.rows.borrow().last()).cloned();
-        next.map_or_else(|| imp.add.grab_focus(), |row| row.grab_focus());
+        if let Some(row) = next {
+            row.grab_focus();
+        }
     }
 
     fn choose(&self) {
@@ -180,8 +159,8 @@ impl RulesGroup {
         let chooser = ApplicationChooser::new(move |application| {
             if let Some(group) = this.upgrade() {
                 let is_first = group.imp().rows.borrow().is_empty();
-                group.change(|places| places.change(application, Some(USUAL)));
-                group.show();
+                group.change(|places| places.change(application, Some(USUAL.into())));
+                group.show(Some(application.strip_suffix(".desktop").unwrap_or(application)));
                 // The first rule turns on the service that follows rules.
                 let can_follow = group.imp().follower.get().is_some_and(Follower::is_usable);
                 if is_first && can_follow && !group.imp().rows.borrow().is_empty() {
@@ -297,13 +276,4 @@ async fn follow(on: bool) -> Result<(), glib::Error> {
         glib::timeout_future(BETWEEN_LOOKS).await;
     }
     Ok(())
-}
-
-/// Name and icon of a desktop id or of the path of an executable.
-fn known_application(application: &str) -> (String, gio::Icon) {
-    let id = format!("{application}.desktop");
-    let info = gio::AppInfo::all().into_iter().find(|info| info.id().is_some_and(|known| known == id));
-    let icon = info.as_ref().and_then(gio::prelude::AppInfoExt::icon);
-    let name = info.map_or_else(|| application.to_owned(), |info| info.display_name().into());
-    (name, icon.unwrap_or_else(|| gio::ThemedIcon::new("application-x-executable").upcast()))
 }

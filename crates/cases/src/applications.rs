@@ -36,13 +36,15 @@ pub(super) fn followed(guest: &mut Guest) -> Result<()> {
     guest.check(DESKTOP, LIMIT)?;
     log_in(guest)?;
     ensure_unknown_units_have_their_own_error(guest)?;
-    as_user(guest, &format!("scherzoctl applications set {APPLICATION} fifo"))?;
+    as_user(guest, &format!("scherzoctl applications set {APPLICATION} fifo --foreground"))?;
     ensure_follower_is(guest, "disabled", "inactive")?;
     set_following(guest, true)?;
     ensure_follower_is(guest, "enabled", "active")?;
     start_application(guest, SCOPE, "--scope")?;
     ensure_agreement(guest, "running", "fifo", "hold").with_context(|| session_log(guest))?;
+    wait_for_front(guest, |front| front.ends_with(&format!("/app.slice/{SCOPE}")))?;
     end_application(guest, SCOPE, &before.mode)?;
+    wait_for_front(guest, str::is_empty)?;
     start_application(guest, INSTANCE, "--service-type=exec")?;
     wait_for_mode(guest, "fifo")?;
     end_application(guest, INSTANCE, &before.mode)?;
@@ -149,6 +151,11 @@ fn end_application(guest: &mut Guest, unit: &str, mode_before: &str) -> Result<(
 fn wait_for_mode(guest: &mut Guest, mode: &str) -> Result<()> {
     let followed = wait_until(guest, &format!("Mode {mode}"), LIMIT, |shell| Ok(property(shell, "Mode")? == mode));
     followed.with_context(|| session_log(guest))
+}
+
+fn wait_for_front(guest: &mut Guest, is_it: impl Fn(&str) -> bool) -> Result<()> {
+    let seen = wait_until(guest, "another group in front", LIMIT, |shell| Ok(is_it(&property(shell, "Foreground")?)));
+    seen.with_context(|| session_log(guest))
 }
 
 /// Sends the same requests as the switch in the app, in the same order (`follow` in `rules_group.rs`).

@@ -191,6 +191,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside short naps", frames::beside_nappers),
     case("messages between pairs", messages::between_pairs),
     case("one of two scopes in front", foreground::two_scopes),
+    case("one of two scopes in front by a hold", foreground::held),
     case("long frames in front", foreground::frames),
     case("a limit of half a CPU", limits::half_a_cpu),
     case("a limit of 2 % of a CPU", limits::two_percent),

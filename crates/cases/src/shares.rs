@@ -232,9 +232,19 @@ pub(super) fn bench_beside_interactive<T: for<'a> Deserialize<'a>>(
     command: &str,
     groups: &[impl AsRef<str>],
 ) -> Result<T> {
+    ensure_loaded(guest)?;
+    call(guest, "SetMode", "s interactive")?;
+    bench(guest, command, groups)
+}
+
+/// The same in the mode that is in effect.
+pub(super) fn bench<T: for<'a> Deserialize<'a>>(
+    guest: &mut Guest,
+    command: &str,
+    groups: &[impl AsRef<str>],
+) -> Result<T> {
     let loaded = ensure_loaded(guest)?;
     wait_for_calm(guest)?;
-    call(guest, "SetMode", "s interactive")?;
     call(guest, "SetPreemption", "b true")?;
     let groups: Vec<_> = groups.iter().flat_map(|group| ["--group", group.as_ref()]).collect();
     let printed = guest.check(&format!("{command} --json {}", groups.join(" ")), LIMIT)?;

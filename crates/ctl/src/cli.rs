@@ -182,7 +182,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: Option<ConfigAction>,
     },
-    /// Show or change which applications decide the mode while they run
+    /// Show or change which applications decide the mode while they run, or are in front
     ///
     /// Rules are kept in ~/.config/scherzo/applications.toml, and for everyone in /etc/scherzo/applications.toml. They
     /// are followed while `scherzoctl applications watch` runs in the session:
@@ -235,6 +235,9 @@ pub(crate) enum ApplicationsAction {
         /// interactive, fifo or low-power; auto sets a rule of the administrator's aside
         #[arg(value_parser = ModeName { or_auto: true }, hide_possible_values = true)]
         mode: String,
+        /// Have the application count as the one in front while it runs: it weighs more, as with `scherzoctl foreground`
+        #[arg(long)]
+        foreground: bool,
     },
     /// Remove a rule of your own
     Unset {
@@ -275,6 +278,14 @@ pub(crate) struct RunOptions {
     /// Ask for a password if holding the mode needs one; the command starts meanwhile
     #[arg(long)]
     pub(crate) ask: bool,
+    /// Have the control group that the command starts in count as the application in front meanwhile
+    ///
+    /// Or the one of this path: see `scherzoctl foreground`. Mode and group are held together, or neither is. Whatever else
+    /// runs in the group is in front with it, such as the shell. In a group of its own:
+    /// `systemd-run --user --scope scherzoctl run --foreground …`
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
+    pub(crate) foreground: Option<String>,
     /// The command with its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -291,6 +302,13 @@ pub(crate) struct HoldOptions {
     /// Hold it for so long at most: 30min, 2h, 3d
     #[arg(long = "for", value_name = "TIME", value_parser = times::parse_span)]
     pub(crate) seconds: Option<u32>,
+    /// Have the control group of this path, or the one that the command starts in, count as the application in front meanwhile
+    ///
+    /// See `scherzoctl foreground`. Mode and group are held together, or neither is. Whatever else runs in the group is in
+    /// front with it, such as the shell.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = OWN_GROUP)]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::Other)]
+    pub(crate) foreground: Option<String>,
     /// The command with its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -315,6 +333,9 @@ impl TypedValueParser for ModeName {
         Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
     }
 }
+
+/// What stands for the control group that this program is in, and what it starts.
+pub(crate) const OWN_GROUP: &str = "self";
 
 /// What scxctl calls modes, and the mode here that is nearest; docs/scxctl.md explains.
 pub(crate) const ALIASES: [(&str, Mode); 4] = [

@@ -17,6 +17,8 @@ pub(crate) struct Wanted {
     pub(crate) mode: String,
     pub(crate) reason: String,
     pub(crate) application: String,
+    /// The path of the control group that is in front meanwhile.
+    pub(crate) foreground: Option<String>,
     /// A person may be asked for a password.
     pub(crate) may_ask: bool,
 }
@@ -45,17 +47,32 @@ impl Held {
     }
 
     async fn renew(&mut self) -> Result<(), Failure> {
-        let Wanted { mode, reason, application, may_ask } = &self.wanted;
+        let Wanted { mode, reason, application, may_ask, .. } = &self.wanted;
         self.cookie = if *may_ask {
             self.scheduler.hold_mode(mode, reason, application).await?
         } else {
             self.scheduler.hold_mode_quietly(mode, reason, application).await?
         };
+        let named = self.name_foreground().await;
+        if named.is_err() {
+            // All that was asked for, or nothing.
+            self.release().await;
+        }
+        named
+    }
+
+    async fn name_foreground(&self) -> Result<(), Failure> {
+        let Some(group) = &self.wanted.foreground else { return Ok(()) };
+        if self.wanted.may_ask {
+            self.scheduler.set_hold_foreground(self.cookie, group).await?;
+        } else {
+            self.scheduler.set_hold_foreground_quietly(self.cookie, group).await?;
+        }
         Ok(())
     }
 
     /// Gives it back. One that is gone already needs no more.
-    pub(crate) async fn release(self) {
+    pub(crate) async fn release(&self) {
         let _ = self.scheduler.release_mode(self.cookie).await;
     }
 

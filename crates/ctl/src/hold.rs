@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::cli::{HoldOptions, RunOptions};
 use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
+use crate::groups;
 use crate::held::{Held, Wanted};
 use crate::output::Output;
 use crate::signals;
@@ -38,15 +39,15 @@ enum News {
 
 /// `scherzoctl run`: the command matters more than the hold, so it does not wait for a service that hangs.
 pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) -> Result<ExitCode, Failure> {
-    let wanted = Wanted {
-        mode: options.mode.clone(),
-        reason: options.reason.clone(),
-        application: name_of(&options.command),
-        may_ask: options.ask,
-    };
+    let foreground = options.foreground.as_deref().map(groups::named).transpose();
+    let (mode, reason, may_ask) = (options.mode.clone(), options.reason.clone(), options.ask);
+    let application = name_of(&options.command);
     let (tell, mut news) = mpsc::channel(4);
     tokio::spawn(async move {
-        let taken = async { Held::take(&CommandClient::connect(session).await?, wanted).await };
+        let taken = async {
+            let wanted = Wanted { mode, reason, application, foreground: foreground?, may_ask };
+            Held::take(&CommandClient::connect(session).await?, wanted).await
+        };
         match taken.await {
             Ok(held) => {
                 let _ = tell.send(News::Granted).await;
@@ -76,7 +77,9 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
 /// `scherzoctl hold`.
 pub(crate) async fn hold(client: &CommandClient, output: &Output, options: &HoldOptions) -> Result<ExitCode, Failure> {
     let application = if options.command.is_empty() { "scherzoctl".to_owned() } else { name_of(&options.command) };
-    let wanted = Wanted { mode: options.mode.clone(), reason: options.reason.clone(), application, may_ask: true };
+    let (mode, reason) = (options.mode.clone(), options.reason.clone());
+    let foreground = options.foreground.as_deref().map(groups::named).transpose()?;
+    let wanted = Wanted { mode, reason, application, foreground, may_ask: true };
     let mut held = patience::change(&client.bus, Held::take(client, wanted)).await?;
     if !options.command.is_empty() {
         let (tell, news) = mpsc::channel(4);

@@ -8,6 +8,7 @@ mod doctor;
 mod failure;
 mod foreground;
 mod generate;
+mod groups;
 mod held;
 mod history;
 mod hold;

@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use scherzo_api::Snapshot;
 use scherzo_api::details::{Detail, Details};
 use scherzo_api::types::{RequestedMode, State};
+use scherzo_api::{Setting, Snapshot};
 use scherzo_i18n::{fill, gettext};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -180,6 +180,10 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
         rows.push((gettext("Until:"), times::text(snapshot.requested_mode_until, false)));
     }
     rows.extend(snapshot.holds.iter().map(held));
+    if !snapshot.foreground.is_empty() {
+        // Translators: the application in front; its control group follows.
+        rows.push((gettext("Front:"), in_front(snapshot)));
+    }
     // Translators: control groups, whose weights and limits are told on this row.
     rows.extend(groups.iter().map(|text| (gettext("Groups:"), (*text).to_owned())));
     // In the other states the reason is the last error.
@@ -194,6 +198,20 @@ fn prose(snapshot: &Snapshot, groups: &[&str], mark: impl Fn(Option<State>, &str
         lines.push(gettext("`scherzoctl enable` turns it on."));
     }
     lines.join("\n")
+}
+
+/// The control group in front, and how much more it weighs, if Scherzo has a say in that.
+fn in_front(snapshot: &Snapshot) -> String {
+    let group = &snapshot.foreground;
+    let is_loaded = matches!(snapshot.known_state(), Some(State::Running | State::Degraded));
+    match snapshot.settings.get("foreground_percent").filter(|_| is_loaded) {
+        Some(Setting::Number(percent)) => {
+            // Translators: {group} is the path of a control group.
+            let sentence = gettext("{group}, which counts for {percent} % of its weight");
+            fill(&sentence, &[("group", group), ("percent", percent)])
+        }
+        _ => group.clone(),
+    }
 }
 
 fn held(hold: &Details) -> (String, String) {
@@ -228,6 +246,7 @@ fn document(now: &Snapshot) -> Map<String, Value> {
         "on_battery": now.on_battery,
         "power_profile": now.power_profile,
         "holds": now.holds.iter().map(arguments).collect::<Vec<_>>(),
+        "foreground": now.foreground,
         "version": now.version,
     });
     match fields {
@@ -282,11 +301,11 @@ mod tests {
         let hold = [("mode", "fifo".into()), ("cookie", Detail::Number(3))];
         let hold = hold.map(|(name, detail)| (name.to_owned(), detail)).into();
         let text = prose(
-            &Snapshot { holds: vec![hold], ..snapshot(State::Running, Reason::Default) },
+            &Snapshot { holds: vec![hold], foreground: "/a.scope".into(), ..snapshot(State::Running, Reason::Default) },
             &["All is kept."],
             plain,
         );
-        let rows = "\nHeld:    fifo by a program of another user, hold 3\nGroups:  All is kept.";
+        let rows = "\nHeld:    fifo by a program of another user, hold 3\nFront:   /a.scope\nGroups:  All is kept.";
         assert!(text.ends_with(rows), "{text}");
     }
 

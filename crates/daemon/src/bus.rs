@@ -15,8 +15,7 @@ use std::sync::Arc;
 use scherzo_api::Error;
 use scherzo_api::details;
 use scherzo_api::names::{
-    ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_FOREGROUND,
-    ACTION_SET_MODE,
+    ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD, ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
 };
 use scherzo_api::types::RequestedMode;
 use scherzo_host::Root;
@@ -123,12 +122,7 @@ impl BusInterface {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        let admitted = self.callers.admit(bus, &call, Cost::Simple).await?;
-        let found = self.find_foreground(group, admitted.caller.uid).await?;
-        if found.is_some() {
-            self.authorizer.check(bus, &call, ACTION_SET_FOREGROUND).await?;
-        }
-        self.ask(&admitted, Request::SetForeground(found)).await.map(drop)
+        self.ask_for_foreground(bus, &call, group, Request::SetForeground).await
     }
 
     #[zbus(out_args("cookie"))]
@@ -160,6 +154,16 @@ impl BusInterface {
         let wanted = HoldRequest { mode, reason, application, tie: Tie::Descriptor, seconds };
         let cookie = self.ask_to_hold(bus, &call, wanted).await?;
         Ok((tie.watch(cookie, self.published.clone(), self.inputs.clone()), cookie))
+    }
+
+    async fn set_hold_foreground(
+        &self,
+        cookie: u32,
+        group: String,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] bus: &Connection,
+    ) -> Result<(), Error> {
+        self.ask_for_foreground(bus, &call, group, |found| Request::SetHoldForeground(cookie, found)).await
     }
 
     async fn release_mode(

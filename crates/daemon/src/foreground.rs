@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_in_front_is_for_its_user_and_root() {
         let group = ForegroundGroup { path: SCOPE.into(), cgroup: 7 };
-        let foreground = Foreground { caller: Caller { name: ":1.5".into(), uid: Some(1000) }, group };
+        let foreground = Foreground { caller: Caller { name: ":1.5".into(), uid: Some(1000) }, group, nth: 1 };
         let seen_by = |viewer| show(Some(&foreground), viewer);
         for viewer in [Viewer::User(Some(1000)), Viewer::User(Some(0))] {
             assert_eq!(seen_by(viewer), SCOPE, "{viewer:?}");

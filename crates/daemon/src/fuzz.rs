@@ -199,10 +199,14 @@ fn changes(random: &mut Rng) -> HashMap<String, OwnedVariant> {
 /// For how long something is to last: too long in some cases, and never over while a case lasts.
 const SECONDS: std::ops::Range<u32> = 3_600..1_000_000;
 
+fn foreground(random: &mut Rng) -> Option<ForegroundGroup> {
+    random.bool().then(|| ForegroundGroup { path: word(random), cgroup: random.u64(..) })
+}
+
 /// A call as the interface would handle it. True if it was refused.
 fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
     let caller = Caller { name: format!(":1.{}", random.u8(..4)), uid: random.bool().then(|| random.u32(..)) };
-    let request = match random.u8(..16) {
+    let request = match random.u8(..17) {
         0 => Request::SetEnabled(random.bool()),
         1 => Request::SetPreemption(random.bool()),
         2 => Request::GetStats,
@@ -219,9 +223,8 @@ fn call(supervised: &mut Supervised, random: &mut Rng) -> bool {
             Ok(RequestedMode::Mode(mode)) => Request::SetModeFor(mode, random.u32(SECONDS)),
             _ => return true,
         },
-        12 => Request::SetForeground(
-            random.bool().then(|| ForegroundGroup { path: word(random), cgroup: random.u64(..) }),
-        ),
+        12 => Request::SetForeground(foreground(random)),
+        13 => Request::SetHoldForeground(random.u32(..) >> random.u8(..32), foreground(random)),
         8 => return check_changes(&changes(random)).is_err(),
         9 => match parse_mode(&word(random)) {
             Ok(mode) => Request::SetMode(mode),

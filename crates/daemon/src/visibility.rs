@@ -44,6 +44,7 @@ pub(crate) fn show_hold(hold: &Hold, viewer: Viewer) -> HashMap<String, OwnedVar
     if viewer.may_see_all_of(hold.holder.uid) {
         shown.insert("application".to_owned(), text(&hold.wanted.application));
         shown.insert("reason".to_owned(), text(&hold.wanted.reason));
+        shown.extend(hold.foreground.as_ref().map(|front| ("foreground".to_owned(), text(&front.group.path))));
     }
     shown
 }
@@ -88,7 +89,7 @@ mod tests {
             tie: Tie::Connection,
             seconds: None,
         };
-        Hold { cookie: 7, holder: Caller { name: ":1.5".into(), uid }, wanted, until_s: None }
+        Hold { cookie: 7, holder: Caller { name: ":1.5".into(), uid }, wanted, until_s: None, foreground: None }
     }
 
     fn entry(reason: Reason, uid: i64) -> HistoryEntry {

@@ -17,6 +17,7 @@ const MAX_NAME_CHARS: usize = 64;
 /// Where the unified hierarchy is.
 const TREE: &str = "sys/fs/cgroup";
 const NORMAL_WEIGHT: &str = "100";
+const IGNORED_BY_SETTING: &str = "control-groups/weights-ignored-by-setting";
 
 /// How the scheduler is set up, as far as groups are concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ struct Groups {
     nr_directories: usize,
     /// One of them can have a limit.
     has_limits: bool,
+    /// One of them is deeper than the scheduler looks.
+    is_too_deep: bool,
 }
 
 impl Groups {
@@ -47,10 +50,11 @@ impl Groups {
 
     /// A group that goes meanwhile has no files any more.
     fn visit(&mut self, group: &Path, level: usize) {
-        if level > 0 {
+        if (1..=MAX_LEVELS).contains(&level) {
             self.look_at(group);
         }
-        if level == MAX_LEVELS {
+        if level > MAX_LEVELS {
+            self.is_too_deep |= group.join("cpu.weight").exists();
             return;
         }
         let entries = fs::read_dir(group).into_iter().flatten().flatten();
@@ -78,7 +82,9 @@ impl Groups {
         let Some(limit) = read("cpu.max") else { return };
         self.has_limits = true;
         if let Some(quota) = quota(&limit) {
-            self.limits.push(name(group, &format!("CPUQuota={quota}%")));
+            let burst_us = read("cpu.max.burst").filter(|burst_us| burst_us != "0");
+            let burst = burst_us.map(|burst_us| format!(", cpu.max.burst={burst_us}")).unwrap_or_default();
+            self.limits.push(name(group, &format!("CPUQuota={quota}%{burst}")));
         }
     }
 
@@ -87,11 +93,13 @@ impl Groups {
     }
 }
 
-/// The share of a CPU in percent that `cpu.max` says, if it says any.
-fn quota(limit: &str) -> Option<u64> {
+/// The share of a CPU in percent that `cpu.max` says, if it says any: with a hundredth at most, as systemd has it.
+fn quota(limit: &str) -> Option<String> {
     let (quota_us, period_us) = limit.split_once(' ')?;
     let (quota_us, period_us): (u64, u64) = (quota_us.parse().ok()?, period_us.parse().ok()?);
-    quota_us.saturating_mul(100).checked_div(period_us)
+    let hundredths = quota_us.saturating_mul(10_000).checked_div(period_us)?;
+    let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+    Some(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
 /// Whoever may make groups chooses their names.
@@ -122,7 +130,9 @@ pub fn diagnose_groups(root: &Root, support: GroupSupport) -> Vec<Finding> {
         Some(ops) if !ops.starts_with(OWN_OPS) => foreign(ops, &groups),
         ours => with_ours(ours.is_some(), &groups, support),
     };
-    std::iter::once(kept).chain(no_limits(&groups)).chain(too_many(&groups)).chain(autogroups(root)).collect()
+    let limits = limits_alone(&kept, &groups);
+    let others = [limits, no_limits(&groups), too_many(&groups), too_deep(&groups), autogroups(root)];
+    std::iter::once(kept).chain(others.into_iter().flatten()).collect()
 }
 
 fn none_is_set() -> Finding {
@@ -185,8 +195,16 @@ fn ignored(groups: &str, setting: &str) -> Finding {
         "The setting {setting} has tasks queued in user space, where CPU weights of control groups are ignored (limits are \
          kept): {groups}. `scherzoctl config unset {setting}` changes that.",
     );
-    let finding = Finding::new("control-groups/weights-ignored-by-setting", Severity::Warning, text);
+    let finding = Finding::new(IGNORED_BY_SETTING, Severity::Warning, text);
     finding.with("groups", groups).with("setting", setting)
+}
+
+/// Which limits are kept where that was said of the weights only.
+fn limits_alone(kept: &Finding, groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop("Limits of control groups are kept: {groups}.");
+    let is_open = kept.id == IGNORED_BY_SETTING && !groups.limits.is_empty();
+    let finding = || Finding::new("control-groups/limits-kept", Severity::Good, text);
+    is_open.then(|| finding().with("groups", named(&groups.limits)))
 }
 
 fn no_limits(groups: &Groups) -> Option<Finding> {
@@ -205,6 +223,14 @@ fn too_many(groups: &Groups) -> Option<Finding> {
     let is_beyond = groups.nr_seen > MAX_GROUPS;
     let finding = || Finding::new("control-groups/too-many", Severity::Note, text).with("max", MAX_GROUPS.to_string());
     is_beyond.then(finding)
+}
+
+fn too_deep(groups: &Groups) -> Option<Finding> {
+    let text = gettext_noop(
+        "There are control groups more than {max} levels deep. For these only the {max} groups nearest to them count.",
+    );
+    let finding = || Finding::new("control-groups/too-deep", Severity::Note, text).with("max", MAX_LEVELS.to_string());
+    groups.is_too_deep.then(finding)
 }
 
 /// Autogroups are for tasks that are in no control group with a CPU controller.
@@ -267,7 +293,8 @@ mod tests {
     fn what_ignores_them_is_named() {
         let study = GroupSupport { ignores_weights_by: Some("policy"), ..GroupSupport::default() };
         let (ids, text) = said(&loaded("scherzo_1\n"), study);
-        assert!(ids == ["control-groups/weights-ignored-by-setting"] && !text.contains("CPUQuota"), "{ids:?} {text}");
+        assert!(ids == [IGNORED_BY_SETTING, "control-groups/limits-kept"], "{ids:?} {text}");
+        assert!(text.contains("box.service (CPUWeight=20)") && !text.contains("CPUQuota"), "{text}");
         let (_, text) = said(&GROUPS, study);
         assert!(text.contains("unset policy"), "{text}");
         let partial = GroupSupport { partial: true, ..GroupSupport::default() };
@@ -284,6 +311,21 @@ mod tests {
         let unlimited = [("sys/fs/cgroup/a.slice/cpu.weight", "100\n")];
         let ids = said(&unlimited, GroupSupport::default()).0;
         assert_eq!(ids, ["control-groups/none-set", "control-groups/no-limits"]);
+    }
+
+    #[test]
+    fn groups_that_are_too_deep_are_told() {
+        let nested = |level| format!("sys/fs/cgroup{}/cpu.weight", "/a".repeat(level));
+        let ids = |level| said(&[(&nested(level), "100\n")], GroupSupport::default()).0;
+        assert!(!ids(MAX_LEVELS).contains(&"control-groups/too-deep"), "{:?}", ids(MAX_LEVELS));
+        assert!(ids(MAX_LEVELS + 1).contains(&"control-groups/too-deep"), "{:?}", ids(MAX_LEVELS + 1));
+    }
+
+    #[test]
+    fn a_burst_is_told_with_its_limit() {
+        let burst = ("sys/fs/cgroup/system.slice/box.service/cpu.max.burst", "20000\n");
+        let (_, text) = said(&[GROUPS.as_slice(), &[burst]].concat(), GroupSupport::default());
+        assert!(text.contains("box.service (CPUQuota=50%, cpu.max.burst=20000)"), "{text}");
     }
 
     #[test]
@@ -307,7 +349,11 @@ mod tests {
     #[test]
     fn limits_are_told_in_percent() {
         assert_eq!(quota("max 100000"), None);
-        assert_eq!(quota("150000 100000"), Some(150));
+        let said = |limit| quota(limit).unwrap();
+        assert_eq!(
+            (said("150000 100000"), said("500 100000"), said("1000 1000000")),
+            ("150".into(), "0.5".into(), "0.1".into())
+        );
         assert_eq!((quota("1 0"), quota("nonsense"), quota("-1 5")), (None, None, None));
     }
 }

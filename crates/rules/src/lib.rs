@@ -1,43 +1,24 @@
-//! Rules for applications: the mode that each one requests while it runs.
+//! Rules for applications: the mode that each one requests while it runs, and whether it is in front then.
 //!
-//! The user's file takes precedence over the administrator's. Each line is `"desktop id or executable" = "mode"`; the
-//! mode `auto` disables a rule of the administrator's.
+//! The user's file takes precedence over the administrator's. Each line is `"desktop id or executable" = "mode"`, or
+//! `"desktop id or executable" = { mode = "mode", foreground = true }`; the mode `auto` disables a rule of the administrator's.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
+mod file;
+mod rule;
+
 use std::path::{Path, PathBuf};
 
 use scherzo_api::durable;
 use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
-use toml_edit::DocumentMut;
+use toml_edit::{DocumentMut, InlineTable, Item};
+
+use crate::file::{FOREGROUND, MODE};
+use crate::rule::key_of;
+pub use crate::rule::{ApplicationRule, ApplicationRules, Problem};
 
 const FILE: &str = "applications.toml";
 const ADMINISTRATORS: &str = "/etc/scherzo";
-/// Longer files are not read: a file written by hand is shorter.
-const MAX_FILE_BYTES: u64 = 1 << 20;
-
-/// What is asked for, by desktop id (without `.desktop`) or path of the executable.
-pub type ApplicationRules = BTreeMap<String, RequestedMode>;
-
-/// Why a rule could not be changed: a sentence for the person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// What was asked for makes no sense.
-    Usage(String),
-    /// It could not be done.
-    Failed(String),
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(sentence) | Self::Failed(sentence)) = self;
-        f.write_str(sentence)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 /// Where rules are kept.
 #[derive(Clone, Debug)]
@@ -80,7 +61,7 @@ impl Places {
         let (mut rules, mut problems) = (defaults, Vec::new());
         for directory in self.directories() {
             let file = directory.join(FILE);
-            match parse(&file) {
+            match file::parse(&file) {
                 Ok((found, mistakes)) => {
                     rules.extend(found);
                     problems.extend(mistakes);
@@ -88,17 +69,23 @@ impl Places {
                 Err(problem) => problems.push(problem),
             }
         }
-        rules.retain(|_, mode| *mode != RequestedMode::Auto);
+        rules.retain(|_, rule| rule.mode != RequestedMode::Auto);
         (rules, problems)
     }
 
-    /// Changes one of the person's own rules, or with `None` removes it; comments and order stay.
-    pub fn change(&self, application: &str, mode: Option<RequestedMode>) -> Result<(), Problem> {
+    /// Changes one of the person's own rules, or with `None` removes it; comments, order, and keys of a rule that this
+    /// version does not know stay.
+    pub fn change(&self, application: &str, rule: Option<ApplicationRule>) -> Result<(), Problem> {
         let key = key_of(application)?;
         let file = self.own.join(FILE);
-        let mut document = read(&file).and_then(|text| edit(&file, &text)).map_err(Problem::Failed)?;
-        match mode {
-            Some(mode) => document[&key] = toml_edit::value(mode.name()),
+        let mut document = file::document(&file).map_err(Problem::Failed)?.into_mut();
+        match rule {
+            Some(rule) if !rule.is_consistent() => {
+                return Err(Problem::Usage(gettext(
+                    "The mode auto is for no rule, so it puts no application in front.",
+                )));
+            }
+            Some(rule) => write(&mut document, &key, rule),
             None => drop(document.remove(&key)),
         }
         durable::replace(&file, &document.to_string()).map_err(|error| {
@@ -113,58 +100,30 @@ impl Places {
     pub fn remove(&self, application: &str) -> Result<(), Problem> {
         self.change(application, None)?;
         let is_administrators = self.read().0.contains_key(&key_of(application)?);
-        if is_administrators { self.change(application, Some(RequestedMode::Auto)) } else { Ok(()) }
+        if is_administrators { self.change(application, Some(RequestedMode::Auto.into())) } else { Ok(()) }
     }
 }
 
-/// A desktop id without its ending, or an absolute path.
-fn key_of(application: &str) -> Result<String, Problem> {
-    let key = application.strip_suffix(".desktop").unwrap_or(application);
-    let is_path = key.starts_with('/');
-    if key.is_empty() || key.contains(char::is_control) || key.contains('/') && !is_path {
-        let sentence = gettext("\"{application}\" is neither a desktop id nor the absolute path of an executable.");
-        return Err(Problem::Usage(fill(&sentence, &[("application", &application)])));
-    }
-    Ok(key.to_owned())
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    let text = match std::fs::metadata(file) {
-        Ok(about) if about.len() > MAX_FILE_BYTES => Err(io::Error::other("it is too large")),
-        Ok(_) => std::fs::read_to_string(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(error),
-    };
-    text.map_err(|error| {
-        fill(&gettext("Cannot read {file}: {error}."), &[("file", &file.display()), ("error", &error)])
-    })
-}
-
-fn edit(file: &Path, text: &str) -> Result<DocumentMut, String> {
-    text.parse().map_err(|error: toml_edit::TomlError| {
-        let line = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default().matches('\n').count() + 1;
-        format!("{}:{line}: {}", file.display(), error.message())
-    })
-}
-
-/// The rules of one file. An invalid rule is skipped and reported in one sentence.
-fn parse(file: &Path) -> Result<(ApplicationRules, Vec<String>), String> {
-    let document = edit(file, &read(file)?)?;
-    let (mut rules, mut problems) = (ApplicationRules::new(), Vec::new());
-    for (application, value) in document.iter() {
-        let mode = value.as_str().and_then(|name| name.parse().ok());
-        match (key_of(application), mode) {
-            (Ok(key), Some(mode)) => drop(rules.insert(key, mode)),
-            (Err(problem), _) => problems.push(format!("{}: {problem}", file.display())),
-            (_, None) => {
-                let known = RequestedMode::ALL.map(RequestedMode::name).join(", ");
-                let sentence = gettext("{file}: \"{application}\" takes one of {known}.");
-                let file = file.display();
-                problems.push(fill(&sentence, &[("file", &file), ("application", &application), ("known", &known)]));
+/// Changes a rule. One that is a table stays one, with what else it has.
+fn write(document: &mut DocumentMut, key: &str, rule: ApplicationRule) {
+    let foreground = toml_edit::value(rule.foreground);
+    match document.get_mut(key).and_then(Item::as_table_like_mut) {
+        Some(table) => {
+            table.insert(MODE, toml_edit::value(rule.mode.name()));
+            if rule.foreground {
+                table.insert(FOREGROUND, foreground);
+            } else {
+                table.remove(FOREGROUND);
             }
         }
+        None if rule.foreground => {
+            let mut table = InlineTable::new();
+            table.insert(MODE, rule.mode.name().into());
+            table.insert(FOREGROUND, true.into());
+            document[key] = toml_edit::value(table);
+        }
+        None => document[key] = toml_edit::value(rule.mode.name()),
     }
-    Ok((rules, problems))
 }
 
 #[cfg(test)]
@@ -181,6 +140,10 @@ mod tests {
         (directory, places)
     }
 
+    fn rule(mode: Mode, foreground: bool) -> ApplicationRule {
+        ApplicationRule { mode: RequestedMode::Mode(mode), foreground }
+    }
+
     fn write(directory: &Path, text: &str) {
         std::fs::write(directory.join(FILE), text).unwrap();
     }
@@ -192,7 +155,7 @@ mod tests {
         write(&places.administrators, "a = \"fifo\"\nb = \"fifo\"\n\"org.x.C.desktop\" = \"low-power\"\n");
         write(&places.own, "a = \"interactive\"\nb = \"auto\"\n\"/usr/bin/make\" = \"fifo\"\n");
         let (rules, problems) = places.read();
-        let mode = |mode| RequestedMode::Mode(mode);
+        let mode = |mode| rule(mode, false);
         let expected =
             [("/usr/bin/make", mode(Mode::Fifo)), ("a", mode(Mode::Interactive)), ("org.x.C", mode(Mode::LowPower))];
         assert_eq!(rules, expected.map(|(key, mode)| (key.to_owned(), mode)).into());
@@ -202,10 +165,10 @@ mod tests {
     #[test]
     fn files_count_more_than_defaults_and_can_set_them_aside() {
         let (_directory, places) = places();
-        let defaults = || ["a", "b", "c"].map(|name| (name.to_owned(), RequestedMode::Mode(Mode::Fifo))).into();
+        let defaults = || ["a", "b", "c"].map(|name| (name.to_owned(), rule(Mode::Fifo, false))).into();
         write(&places.own, "b = \"interactive\"\nc = \"auto\"\n");
         let expected = [("a", Mode::Fifo), ("b", Mode::Interactive)];
-        let expected = expected.map(|(name, mode)| (name.to_owned(), RequestedMode::Mode(mode))).into();
+        let expected = expected.map(|(name, mode)| (name.to_owned(), rule(mode, false))).into();
         assert_eq!(places.read_above(defaults()), (expected, Vec::new()));
     }
 
@@ -213,7 +176,7 @@ mod tests {
     fn changes_keep_what_else_is_in_the_file() {
         let (_directory, places) = places();
         write(&places.own, "# mine\na = \"fifo\" # because\n");
-        places.change("org.x.B.desktop", Some(RequestedMode::Mode(Mode::LowPower))).unwrap();
+        places.change("org.x.B.desktop", Some(rule(Mode::LowPower, false))).unwrap();
         places.change("gone", None).unwrap();
         let text = std::fs::read_to_string(places.own.join(FILE)).unwrap();
         assert_eq!(text, "# mine\na = \"fifo\" # because\n\"org.x.B\" = \"low-power\"\n");
@@ -223,12 +186,66 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_may_put_its_application_in_front() {
+        let (_directory, places) = places();
+        let text = "a = { mode = \"fifo\", foreground = true } # fast\n\n[b]\nmode = \"interactive\"\nnewer = 1\n";
+        write(&places.own, text);
+        let (rules, problems) = places.read();
+        assert_eq!(
+            rules,
+            [("a", rule(Mode::Fifo, true)), ("b", rule(Mode::Interactive, false))]
+                .map(|(key, rule)| (key.to_owned(), rule))
+                .into()
+        );
+        assert!(problems.len() == 1 && problems[0].contains("toml:5: \"b.newer\""), "{problems:?}");
+
+        places.change("b", Some(rule(Mode::Interactive, true))).unwrap();
+        places.change("c", Some(rule(Mode::LowPower, true))).unwrap();
+        places.change("a", Some(rule(Mode::LowPower, false))).unwrap();
+        let kept = std::fs::read_to_string(places.own.join(FILE)).unwrap();
+        assert!(kept.contains("\nnewer = 1\nforeground = true\n"), "{kept}");
+        let expected = [
+            ("a", rule(Mode::LowPower, false)),
+            ("b", rule(Mode::Interactive, true)),
+            ("c", rule(Mode::LowPower, true)),
+        ];
+        assert_eq!(places.read().0, expected.map(|(key, rule)| (key.to_owned(), rule)).into(), "{kept}");
+        places.change("b", Some(rule(Mode::Fifo, false))).unwrap();
+        assert_eq!(places.read().0["b"], rule(Mode::Fifo, false));
+        let senseless = ApplicationRule { mode: RequestedMode::Auto, foreground: true };
+        assert!(matches!(places.change("b", Some(senseless)), Err(Problem::Usage(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_rule_is_told_with_its_line_and_key() {
+        let (_directory, places) = places();
+        let text = "good = \"fifo\"\na = { mode = \"turbo\" }\nb = { foreground = true }\n\
+                    c = { mode = \"fifo\", foreground = \"yes\" }\nd = { mode = \"auto\", foreground = true }\n\
+                    \"x/y\" = \"fifo\"\n[e]\nmode = 7\n";
+        write(&places.own, text);
+        let (rules, problems) = places.read();
+        assert_eq!(rules.keys().collect::<Vec<_>>(), ["good"]);
+        let expected = [
+            "toml:2: \"a.mode\" takes one of auto, ",
+            "toml:3: \"b.mode\" takes one of auto, ",
+            "toml:4: \"c.foreground\" is either true or false.",
+            "toml:5: \"d.foreground\" cannot be true",
+            "toml:6: \"x/y\" is neither",
+            "toml:8: \"e.mode\" takes one of auto, ",
+        ];
+        assert_eq!(problems.len(), expected.len(), "{problems:?}");
+        for (problem, expected) in problems.iter().zip(expected) {
+            assert!(problem.contains(expected), "{problem}, not {expected}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_kept_elsewhere_is_changed_there() {
         let (directory, places) = places();
         let elsewhere = directory.path().join("rules-in-a-checkout.toml");
         std::fs::write(&elsewhere, "a = \"fifo\"\n").unwrap();
         std::os::unix::fs::symlink(&elsewhere, places.own.join(FILE)).unwrap();
-        places.change("b", Some(RequestedMode::Mode(Mode::Fifo))).unwrap();
+        places.change("b", Some(rule(Mode::Fifo, false))).unwrap();
         assert!(places.own.join(FILE).is_symlink());
         assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "a = \"fifo\"\nb = \"fifo\"\n");
     }
@@ -251,7 +268,8 @@ mod tests {
         let (_directory, places) = places();
         write(&places.own, example.split_once("```").unwrap().0);
         let (rules, problems) = places.read();
-        assert_eq!((rules.len(), problems), (2, Vec::new()));
+        assert_eq!((rules.len(), problems), (3, Vec::new()));
+        assert_eq!(rules["org.supertuxproject.SuperTux"], rule(Mode::Interactive, true));
     }
 
     #[test]

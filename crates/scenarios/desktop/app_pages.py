@@ -21,6 +21,7 @@ MOST_EJECTIONS = 6
 MENU = ["Compare With and Without…", "Diagnosis", "Preferences", "Keyboard Shortcuts", "About Scherzo"]
 RULES_DIR = "/home/person/.config/scherzo"
 FOLLOW = "Follow Applications"
+IN_FRONT = "In Front"
 START = "let it start “scherzoctl applications watch”"
 
 style, width = sys.argv[1:]
@@ -226,20 +227,26 @@ def rules():
     look("applications")
     app.screen.keys("s", "c", "h", "e", "r")
     app.click(a11y.find(app.root, "list item", "Scherzo"))
-    app.choose("Scherzo", "Low Power")
+    # A rule that was just made is open.
+    app.choose("Mode", "Low Power")
     wait_for("the rule", lambda: "low-power" in rules_file())
     os.chmod(RULES_DIR, 0o500)
-    app.click(a11y.find(app.root, "combo box", "Scherzo"))
+    app.click(a11y.find(app.root, "combo box", "Mode"))
     app.click(wait_for("another mode", lambda: app.options("Interactive"))[-1])
     app.expect_text("Permission denied")
-    wait_for("the mode as it is", lambda: "Low Power" in a11y.texts(a11y.find(app.root, "combo box", "Scherzo")))
+    wait_for("the mode as it is", lambda: "Low Power" in a11y.texts(a11y.find(app.root, "combo box", "Mode")))
     os.chmod(RULES_DIR, 0o700)
+    app.use(IN_FRONT, "check box")
+    wait_for("the application in front", lambda: "foreground = true" in rules_file())
+    app.expect_text("Low Power, in front")
     wait_for("somebody who goes by it", lambda: manager.is_enabled and manager.runs and app.is_on(FOLLOW))
     look("preferences-with-a-rule")
     for wanted in [False, True]:
         app.use(FOLLOW, "check box")
         wait_for(f"{FOLLOW}: {wanted}", lambda: (manager.is_enabled, manager.runs) == (wanted, wanted))
         wait_for("the switch", lambda: app.is_on(FOLLOW) == wanted)
+    app.use(IN_FRONT, "check box")
+    wait_for("not in front any more", lambda: "foreground" not in rules_file() and "low-power" in rules_file())
     app.use("Remove Scherzo", "button")
     wait_for("no rule", lambda: "low-power" not in rules_file())
     # The button that was used is gone; the keyboard goes on from what is next to it.

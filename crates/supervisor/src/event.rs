@@ -230,6 +230,8 @@ pub enum Request {
     SetEngine(Seat),
     /// Name the control group of the application in front, or none.
     SetForeground(Option<ForegroundGroup>),
+    /// The same for as long as the caller's hold with this cookie lasts.
+    SetHoldForeground(u32, Option<ForegroundGroup>),
     /// Read statistics.
     GetStats,
     /// Read wait histograms.

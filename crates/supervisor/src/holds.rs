@@ -4,6 +4,7 @@ use crate::Refusal;
 use scherzo_catalogue::types::Mode;
 
 use super::event::Caller;
+use super::foreground::Foreground;
 
 /// For one caller. A program needs one or two; more is a mistake.
 const MAX_HOLDS_PER_CALLER: usize = 64;
@@ -63,6 +64,8 @@ pub struct Hold {
     pub wanted: HoldRequest,
     /// When it ends by itself, if it does, in seconds since 1970.
     pub until_s: Option<u64>,
+    /// The control group that is in front while it lasts.
+    pub foreground: Option<Foreground>,
 }
 
 /// All holds, the oldest first.
@@ -94,7 +97,7 @@ impl Holds {
         })?;
         self.last_cookie = cookie;
         let until_s = wanted.seconds.map(|seconds| end_s(now_s, seconds));
-        self.list.push(Hold { cookie, holder, wanted, until_s });
+        self.list.push(Hold { cookie, holder, wanted, until_s, foreground: None });
         Ok(cookie)
     }
 
@@ -119,6 +122,14 @@ impl Holds {
     /// Takes away those that have ended by this time.
     pub(super) fn expire(&mut self, now_s: u64) -> Vec<Hold> {
         self.list.extract_if(.., |hold| hold.until_s.is_some_and(|until_s| until_s <= now_s)).collect()
+    }
+
+    /// The hold with this cookie, if it is the caller's own.
+    pub(super) fn own(&mut self, caller: &Caller, cookie: u32) -> Result<&mut Hold, Refusal> {
+        let own = self.list.iter_mut().find(|hold| hold.cookie == cookie && hold.holder.name == caller.name);
+        own.ok_or_else(|| {
+            Refusal::NoSuchHold(format!("This program has no hold {cookie}. It may have been released already."))
+        })
     }
 
     /// Takes a hold away.

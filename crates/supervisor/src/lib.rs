@@ -297,8 +297,14 @@ impl Supervisor {
 
     fn decision_under(&self, settings: &Settings, desired: Desired) -> Decision {
         let mut decision = arbiter::decide(settings, desired, &self.holds, &self.power);
-        decision.choice.foreground_cgroup = self.foregrounds.deciding().map_or(0, |foreground| foreground.group.cgroup);
+        let foreground = self.foreground_under(settings);
+        decision.choice.foreground_cgroup = foreground.map_or(0, |foreground| foreground.group.cgroup);
         decision
+    }
+
+    /// What is in front; holds that are ignored have no say in that either.
+    fn foreground_under(&self, settings: &Settings) -> Option<&Foreground> {
+        self.foregrounds.deciding(self.holds.list().iter().filter(|_| settings.rules.holds))
     }
 
     fn record(&mut self, event: HistoryEvent, details: Details) {

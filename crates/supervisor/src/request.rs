@@ -93,6 +93,11 @@ impl Supervisor {
                 self.foregrounds.set(caller, group)?;
                 self.wait_for_decision(id);
             }
+            Request::SetHoldForeground(cookie, group) => {
+                let hold = self.holds.own(&caller, cookie)?;
+                hold.foreground = group.map(|group| self.foregrounds.name(caller, group));
+                self.wait_for_decision(id);
+            }
             Request::GetStats => {
                 self.loaded()?;
                 self.wait(id, Want::Statistics(caller.uid), REFRESH_LIMIT);

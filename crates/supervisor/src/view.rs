@@ -110,7 +110,7 @@ impl Supervisor {
             kernel_ops: self.kernel.ops().unwrap_or_default().to_owned(),
             settings: self.settings,
             holds: self.holds.list().to_vec(),
-            foreground: self.foregrounds.deciding().cloned(),
+            foreground: self.foreground_under(&self.settings).cloned(),
             on_battery: self.power.on_battery(),
             power_profile: self.power.shown_profile().unwrap_or_default().to_owned(),
             last_error: self.last_error.clone(),

@@ -234,7 +234,12 @@ impl HoldRow {
     fn of(details: &scherzo_api::details::Details) -> Option<Self> {
         let cookie = details.get("cookie")?.to_string().parse().ok()?;
         let mode = Mode::from_name(&details.get("mode")?.to_string())?;
-        let mode = catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode)));
+        let title = catalogue::translated(catalogue::mode_title(RequestedMode::Mode(mode)));
+        let mode = if details.contains_key("foreground") {
+            fill(&gettext("{mode}, in front"), &[("mode", &title)])
+        } else {
+            title.into_owned()
+        };
         // The service tells applications and reasons of the user's own programs only.
         let title = match details.get("application") {
             Some(application) => application.to_string(),
@@ -242,7 +247,7 @@ impl HoldRow {
         };
         let text = match details.get("reason") {
             Some(reason) => format!("{mode} · {reason}"),
-            None => mode.into_owned(),
+            None => mode,
         };
         Some(Self { cookie, title, text })
     }
@@ -361,6 +366,9 @@ mod tests {
             shown(&hold)[0],
             HoldRow { cookie: 7, title: "org.example.Player".into(), text: "Low Power · A film".into() }
         );
+        hold.insert("foreground".into(), "/app-player.scope".into());
+        assert_eq!(shown(&hold)[0].text, "Low Power, in front · A film");
+        hold.remove("foreground");
         hold.remove("application");
         hold.remove("reason");
         assert_eq!(

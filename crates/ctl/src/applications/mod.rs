@@ -8,7 +8,7 @@ mod watch;
 
 use scherzo_api::types::{Mode, RequestedMode};
 use scherzo_i18n::{fill, gettext};
-use scherzo_rules::Places;
+use scherzo_rules::{ApplicationRule, ApplicationRules, Places};
 use serde_json::{Map, Value, json};
 
 use crate::cli::ApplicationsAction;
@@ -20,8 +20,9 @@ pub(crate) async fn run(session: bool, output: &Output, action: Option<&Applicat
     let places = Places::of_this_person()?;
     match action {
         None => show(&places, output),
-        Some(ApplicationsAction::Set { application, mode }) => {
-            places.change(application, Some(parse(mode)?))?;
+        Some(ApplicationsAction::Set { application, mode, foreground }) => {
+            let rule = ApplicationRule { mode: parse(mode)?, foreground: *foreground };
+            places.change(application, Some(rule))?;
             show(&places, output);
         }
         Some(ApplicationsAction::Unset { application }) => {
@@ -49,13 +50,22 @@ fn show(places: &Places, output: &Output) {
         output::remark(&problem);
     }
     if output.json {
-        let rules: Map<String, Value> = rules.iter().map(|(name, mode)| (name.clone(), json!(mode.name()))).collect();
-        output::document(Map::from_iter([("applications".to_owned(), rules.into())]));
+        output::document(document(&rules));
     } else if rules.is_empty() {
         output::line(&gettext("There are no rules. `scherzoctl applications set org.gnome.Builder fifo` makes one."));
     } else {
-        for (name, mode) in rules {
-            output::line(&format!("{mode:12} {name}"));
+        for (name, ApplicationRule { mode, foreground }) in rules {
+            let line = format!("{mode:12} {name}");
+            // Translators: the line is the mode of an application, and its name.
+            let in_front = gettext("{line} (in front)");
+            output::line(&if foreground { fill(&in_front, &[("line", &line)]) } else { line });
         }
     }
+}
+
+fn document(rules: &ApplicationRules) -> Map<String, Value> {
+    let modes: Map<String, Value> = rules.iter().map(|(name, rule)| (name.clone(), json!(rule.mode.name()))).collect();
+    let in_front = rules.iter().filter(|(_, rule)| rule.foreground).map(|(name, _)| name);
+    let fields = [("applications", modes.into()), ("foreground", in_front.cloned().collect())];
+    fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }

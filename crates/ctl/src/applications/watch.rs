@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use scherzo_api::HoldReleasedStream;
 use scherzo_api::names::BUS_NAME;
 use scherzo_api::types::{Mode, RequestedMode};
+use scherzo_api::{HoldReleasedStream, SchedulerProxy};
 use scherzo_i18n::{fill, gettext};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -23,6 +23,7 @@ use super::running::{Running, Step};
 use super::unit;
 use crate::client::CommandClient;
 use crate::failure::{Failure, Kind};
+use crate::groups;
 use crate::output;
 use scherzo_rules::Places;
 
@@ -143,7 +144,7 @@ impl<'a> Watcher<'a> {
             // A missing directory has no rules.
             let _ = self.notices.watch_files(directory);
         }
-        let of_games = (GAME_MODE.to_owned(), RequestedMode::Mode(Mode::Interactive));
+        let of_games = (GAME_MODE.to_owned(), RequestedMode::Mode(Mode::Interactive).into());
         let (rules, problems) = self.places.read_above([of_games].into());
         // New rules may name applications that run already.
         let afresh = self.running.rule(rules);
@@ -207,8 +208,14 @@ impl<'a> Watcher<'a> {
             match step {
                 // Errors do not matter: a service that does not know the hold does not hold it.
                 Step::Release(cookie) => drop(scheduler.release_mode(cookie).await),
-                Step::Hold(name, mode) => match scheduler.hold_mode_quietly(mode.name(), &reason, &name).await {
-                    Ok(cookie) => self.running.granted(name, cookie, mode),
+                Step::Front(name, cookie, front) => put_in_front(&scheduler, &name, cookie, front.as_deref()).await,
+                Step::Hold(name, terms) => match scheduler.hold_mode_quietly(terms.mode.name(), &reason, &name).await {
+                    Ok(cookie) => {
+                        if let Some(front) = &terms.front {
+                            put_in_front(&scheduler, &name, cookie, Some(front)).await;
+                        }
+                        self.running.granted(name, cookie, terms);
+                    }
                     Err(error) if error.is_unreachable() => {}
                     Err(error) => {
                         let sentence = gettext("No mode is held for {application}: {error}");
@@ -219,6 +226,26 @@ impl<'a> Watcher<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Has a unit of this application, or none, in front while the hold with this cookie lasts. The mode is held in any case.
+async fn put_in_front(scheduler: &SchedulerProxy<'_>, application: &str, cookie: u32, front: Option<&Path>) {
+    let group = front.and_then(group_of).unwrap_or_default();
+    match scheduler.set_hold_foreground_quietly(cookie, &group).await {
+        Err(error) if !error.is_unreachable() => {
+            let sentence = gettext("{application} is not in front: {error}");
+            output::remark(&fill(&sentence, &[("application", &application), ("error", &error)]));
+        }
+        _ => {}
+    }
+}
+
+/// The control group of a unit, or of the game that stands for one.
+fn group_of(unit: &Path) -> Option<String> {
+    match unit.strip_prefix(GAME_MODE) {
+        Ok(process) => groups::of_process(process.display()),
+        Err(_) => groups::of_unit(unit),
     }
 }
 

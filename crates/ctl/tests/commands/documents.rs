@@ -94,7 +94,7 @@ async fn every_field_is_documented_and_no_other() {
     check("preemption", &[bus.ctl(&["--json", "preemption"]).await.json()]);
     check("engine", &[bus.ctl(&["--json", "engine"]).await.json()]);
     check("config", &[bus.ctl(&["--json", "config"]).await.json()]);
-    bus.ctl(&["applications", "set", "org.example.Game", "fifo"]).await.plainly();
+    bus.ctl(&["applications", "set", "org.example.Game", "fifo", "--foreground"]).await.plainly();
     check("applications", &[bus.ctl(&["--json", "applications"]).await.json()]);
     let doctor = serde_json::from_str(&bus.ctl(&["--json", "doctor"]).await.text).unwrap();
     check("doctor", &[doctor]);

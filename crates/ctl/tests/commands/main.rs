@@ -5,6 +5,7 @@
 
 mod completions;
 mod documents;
+mod foreground;
 mod games;
 mod history;
 mod hung;
@@ -291,6 +292,11 @@ async fn rules_for_applications_are_kept() {
     bus.ctl(&["applications", "set", "/usr/bin/make", "low-power"]).await.plainly();
     let listed = bus.ctl(&["applications", "--json"]).await.json();
     assert_eq!(listed["applications"]["/usr/bin/make"], "low-power");
+    assert_eq!(listed["foreground"], serde_json::json!([]));
+    bus.ctl(&["applications", "set", "/usr/bin/make", "low-power", "--foreground"]).await.plainly();
+    assert!(bus.ctl(&["applications"]).await.plainly().starts_with("low-power    /usr/bin/make (in front)\n"));
+    assert_eq!(bus.ctl(&["applications", "--json"]).await.json()["foreground"], serde_json::json!(["/usr/bin/make"]));
+    bus.ctl(&["applications", "set", "x", "auto", "--foreground"]).await.refused(2, "in front");
     bus.ctl(&["applications", "set", "x", "turbo"]).await.refused(2, "turbo");
     bus.ctl(&["applications", "set", "bin/make", "fifo"]).await.refused(2, "absolute path");
     bus.ctl(&["applications", "unset", "/usr/bin/make"]).await.plainly();

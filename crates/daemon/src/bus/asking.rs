@@ -2,7 +2,7 @@
 
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
-use scherzo_api::names::ACTION_HOLD_MODE;
+use scherzo_api::names::{ACTION_HOLD_MODE, ACTION_SET_FOREGROUND};
 use scherzo_supervisor::{ForegroundGroup, HoldRequest, Published, Request};
 use tokio::sync::oneshot;
 use zbus::Connection;
@@ -73,12 +73,24 @@ impl BusInterface {
         }
     }
 
-    /// The control group that a program of this user names; none for an empty path.
-    pub(super) async fn find_foreground(
+    /// Has a control group put in front, or none for an empty path, which takes no right.
+    pub(super) async fn ask_for_foreground(
         &self,
+        bus: &Connection,
+        call: &Header<'_>,
         path: String,
-        uid: Option<u32>,
-    ) -> Result<Option<ForegroundGroup>, Error> {
+        request: impl FnOnce(Option<ForegroundGroup>) -> Request,
+    ) -> Result<(), Error> {
+        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        let found = self.find_foreground(path, admitted.caller.uid).await?;
+        if found.is_some() {
+            self.authorizer.check(bus, call, ACTION_SET_FOREGROUND).await?;
+        }
+        self.ask(&admitted, request(found)).await.map(drop)
+    }
+
+    /// The control group that a program of this user names; none for an empty path.
+    async fn find_foreground(&self, path: String, uid: Option<u32>) -> Result<Option<ForegroundGroup>, Error> {
         if path.is_empty() {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::names::{
     ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION, ACTION_HOLD_MODE, ACTION_INSPECT_HOLDS, ACTION_LIFT_GUARD,
-    ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_MODE,
+    ACTION_SET_ENABLED, ACTION_SET_ENGINE, ACTION_SET_FOREGROUND, ACTION_SET_MODE,
 };
 use tokio::time::timeout;
 use zbus::{Connection, OwnedVariant};
@@ -161,6 +161,27 @@ async fn ones_own_hold_is_released_freely() {
         [(ACTION_HOLD_MODE.to_owned(), 0)],
         "nonsense is not worth a password"
     );
+}
+
+#[tokio::test]
+async fn putting_something_in_front_takes_a_right_of_its_own() {
+    let stage = Stage::new();
+    let group = format!("/user.slice/user-{}.slice/app-game.scope", rustix::process::geteuid().as_raw());
+    std::fs::create_dir_all(stage.file(&format!("sys/fs/cgroup{group}"))).unwrap();
+    std::fs::write(stage.file("sys/fs/cgroup/cgroup.controllers"), "cpu\n").unwrap();
+    let polkit = Authority::appear(&stage).await;
+    let _daemon = stage.serve(&["--simulate-polkit"]).await;
+    let client = Client::new(&stage).await;
+    let cookie = client.scheduler.hold_mode("fifo", "a test", "org.example.Test").await.unwrap();
+    let holds = client.snapshot().await.holds;
+    polkit.say(PolkitAnswer::No);
+    assert!(matches!(client.scheduler.set_foreground(&group).await, Err(Error::AccessDenied(_))));
+    assert!(matches!(client.scheduler.set_hold_foreground(cookie, &group).await, Err(Error::AccessDenied(_))));
+    assert!(matches!(client.scheduler.set_hold_foreground_quietly(cookie, &group).await, Err(Error::AccessDenied(_))));
+    client.scheduler.set_hold_foreground(cookie, "").await.unwrap();
+    assert_eq!(client.snapshot().await.holds, holds);
+    let expected = [1, 1, 0].map(|flags| (ACTION_SET_FOREGROUND.to_owned(), flags));
+    assert_eq!(polkit.asked.lock().unwrap()[1..], expected, "an empty path takes no right");
 }
 
 #[tokio::test]

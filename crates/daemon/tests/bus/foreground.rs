@@ -49,6 +49,59 @@ async fn what_is_in_front_ends_with_its_caller() {
 }
 
 #[tokio::test]
+async fn a_hold_has_a_group_in_front_until_it_ends() {
+    let stage = with_groups();
+    let _daemon = stage.serve(&[]).await;
+    let (client, holder) = (Client::new(&stage).await, Client::new(&stage).await);
+    let game = make(&stage, &format!("{}/app.slice/app-game.scope", slice()));
+    let editor = make(&stage, &format!("{}/app.slice/app-editor.scope", slice()));
+    client.scheduler.set_enabled(true).await.unwrap();
+    let cookie = holder.scheduler.hold_mode("fifo", "plays", "org.example.Game").await.unwrap();
+    holder.scheduler.set_hold_foreground(cookie, &game).await.unwrap();
+    wait_for_front(&client, &game).await;
+    assert_eq!(client.snapshot().await.holds[0]["foreground"].to_string(), game, "the same user may read it");
+    assert!(matches!(client.scheduler.set_hold_foreground(cookie, &editor).await, Err(Error::NoSuchHold(_))));
+    client.scheduler.set_foreground(&editor).await.unwrap();
+    wait_for_front(&client, &editor).await;
+    holder.scheduler.set_hold_foreground(cookie, &game).await.unwrap();
+    wait_for_front(&client, &game).await;
+    holder.bus.close().await.unwrap();
+    wait_for_front(&client, &editor).await;
+
+    let (descriptor, cookie) = client.scheduler.open_hold("fifo", "plays", "org.example.Game", 0).await.unwrap();
+    client.scheduler.set_hold_foreground(cookie, &game).await.unwrap();
+    wait_for_front(&client, &game).await;
+    drop(descriptor);
+    wait_for_front(&client, &editor).await;
+}
+
+#[tokio::test]
+async fn a_bad_group_leaves_a_hold_as_it_is() {
+    let stage = with_groups();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    client.scheduler.set_enabled(true).await.unwrap();
+    let game = make(&stage, &format!("{}/app-game.scope", slice()));
+    let cookie = client.scheduler.hold_mode("fifo", "plays", "org.example.Game").await.unwrap();
+    client.scheduler.set_hold_foreground(cookie, &game).await.unwrap();
+    let (kernel, holds) = (stage.kernel().enable_seq, client.snapshot().await.holds);
+    std::fs::remove_dir(stage.file(&format!("sys/fs/cgroup{game}"))).unwrap();
+    for path in [game.as_str(), "relative", "/"] {
+        let refused = client.scheduler.set_hold_foreground(cookie, path).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidArgs(_)), "{path}: {refused:?}");
+    }
+    let others = make(&stage, "/user.slice/user-4242.slice/other.scope");
+    if !rustix::process::geteuid().is_root() {
+        let refused = client.scheduler.set_hold_foreground(cookie, &others).await.unwrap_err();
+        assert!(matches!(refused, Error::AccessDenied(_)), "{refused:?}");
+    }
+    let now = client.snapshot().await;
+    assert_eq!((now.mode.as_str(), now.holds, stage.kernel().enable_seq), ("fifo", holds, kernel));
+    client.scheduler.set_hold_foreground(cookie, "").await.unwrap();
+    wait_for_front(&client, "").await;
+}
+
+#[tokio::test]
 async fn bad_groups_are_refused_and_what_is_in_front_stays() {
     let stage = with_groups();
     let _daemon = stage.serve(&[]).await;

@@ -9,12 +9,13 @@ use crate::support::{Client, Stage};
 /// A message takes some thousand times as long as a case without a bus, with the looks at what has changed.
 const FEW_CALLS: u64 = 300;
 const PER_CALL: u64 = 1_000;
-const MEMBERS: [&str; 20] = [
+const MEMBERS: [&str; 21] = [
     "SetEnabled",
     "SetMode",
     "SetPreemption",
     "SetEngine",
     "SetForeground",
+    "SetHoldForeground",
     "HoldMode",
     "OpenHold",
     "SetModeFor",
@@ -68,6 +69,7 @@ fn fitting(member: &str, random: &mut Rng) -> Option<Structure<'static>> {
         "SetModeFor" => builder.add_field(mode).add_field(seconds),
         "HoldMode" => builder.add_field(mode).add_field(text.clone()).add_field(text),
         "OpenHold" => builder.add_field(mode).add_field(text.clone()).add_field(text).add_field(seconds),
+        "SetHoldForeground" => builder.add_field(random.u32(..50)).add_field(["", "/", mode][random.usize(..3)]),
         "GetHistorySince" => builder.add_field(random.u64(..)),
         "ResetSettings" => builder.add_field(vec!["base_slice_us"; random.usize(..3)]),
         "SetEngine" => builder.add_field(if random.bool() { "user" } else { mode }),

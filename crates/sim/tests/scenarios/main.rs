@@ -301,7 +301,8 @@ fn shares_and_frames_are_the_same_in_the_user_seat() {
         assert!(submitted, "user space was not asked\n{report}");
         report
     };
-    for name in ["nice-hogs", "nice-10", "nice-levels", "nice-nappers", "nappers", "fine-nappers", "fork-wait"] {
+    let computing = ["nice-hogs", "nice-10", "nice-levels", "nice-nappers", "nappers", "fine-nappers", "fork-wait"];
+    for name in computing.into_iter().chain(["foreground-scopes", "foreground-group"]) {
         let report = outcome(name);
         assert!(report.groups.iter().all(|group| is_fair(&report, &group.name, 20)), "{name}\n{report}");
     }

@@ -190,6 +190,61 @@ fn the_engine_is_told_what_is_in_front_and_that_nothing_is_any_more() {
     assert_eq!((world.state.view().choice.mode, world.stored), (mode, stored), "nothing else changes, or is kept");
 }
 
+/// Has a new hold name a group, with whose number the hold is numbered as well.
+fn hold_in_front(world: &mut super::world::World, caller: u8, wanted: HoldRequest) -> u32 {
+    world.ask_as(caller, Request::HoldMode(wanted));
+    let cookie = world.state.view().holds.last().unwrap().cookie;
+    let group = ForegroundGroup { path: format!("/{cookie}"), cgroup: cookie.into() };
+    world.ask_as(caller, Request::SetHoldForeground(cookie, Some(group)));
+    world.calm_down();
+    assert_eq!(world.state.view().choice.foreground_cgroup, cookie.into());
+    cookie
+}
+
+#[test]
+fn what_a_hold_puts_in_front_ends_with_it_however_that_ends() {
+    type End = fn(&mut super::world::World, u32);
+    let mut world = running();
+    let ends: [(HoldRequest, End); 5] = [
+        (hold(Mode::Fifo), |world, _| world.apply(Op::PeerGone(1))),
+        (hold(Mode::Fifo), |world, cookie| {
+            world.ask_as(1, Request::ReleaseMode(cookie));
+        }),
+        (hold(Mode::Fifo), |world, _| {
+            world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+        }),
+        (HoldRequest { tie: Tie::Descriptor, ..hold(Mode::Fifo) }, |world, cookie| {
+            world.apply(Op::PeerGone(1));
+            assert_eq!(world.state.view().choice.foreground_cgroup, cookie.into(), "the descriptor is open");
+            world.happen(Event::HoldClosed(cookie));
+        }),
+        (HoldRequest { seconds: Some(60), ..hold(Mode::Fifo) }, |world, _| world.wait(62 * SECOND)),
+    ];
+    for (wanted, end) in ends {
+        let cookie = hold_in_front(&mut world, 1, wanted.clone());
+        end(&mut world, cookie);
+        world.calm_down();
+        assert_eq!(world.state.view().choice.foreground_cgroup, 0, "{wanted:?}");
+    }
+}
+
+#[test]
+fn only_its_holder_has_a_hold_put_something_in_front() {
+    let mut world = running();
+    let cookie = hold_in_front(&mut world, 1, hold(Mode::Fifo));
+    let other = ForegroundGroup { path: "/other".into(), cgroup: 99 };
+    for (caller, cookie) in [(2, cookie), (1, cookie + 1)] {
+        let asked = world.ask_as(caller, Request::SetHoldForeground(cookie, Some(other.clone())));
+        assert!(matches!(world.answer(asked), Some(Err(Refusal::NoSuchHold(_)))), "{caller} {cookie}");
+    }
+    world.calm_down();
+    assert_eq!(world.state.view().choice.foreground_cgroup, cookie.into());
+    world.settings.rules.holds = false;
+    world.happen(Event::Settings { settings: world.settings, by: None });
+    world.calm_down();
+    assert_eq!(world.state.view().choice.foreground_cgroup, 0, "holds are ignored");
+}
+
 #[test]
 fn an_engine_counts_until_the_setting_changes() {
     let mut world = running();

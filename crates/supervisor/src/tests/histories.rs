@@ -40,10 +40,8 @@ pub(super) fn requests() -> impl Strategy<Value = Request> {
         2 => (0usize..4).prop_map(|mode| Request::SetMode(RequestedMode::ALL[mode])),
         1 => any::<bool>().prop_map(Request::SetPreemption),
         1 => any::<bool>().prop_map(|kernel_seat| Request::SetEngine(kernel_seat.into())),
-        1 => (0u64..3).prop_map(|cgroup| {
-            let group = ForegroundGroup { path: format!("/{cgroup}"), cgroup };
-            Request::SetForeground(Some(group).filter(|group| group.cgroup != 0))
-        }),
+        1 => groups().prop_map(Request::SetForeground),
+        1 => (1u32..6, groups()).prop_map(|(cookie, group)| Request::SetHoldForeground(cookie, group)),
         1 => Just(Request::GetStats),
         1 => Just(Request::GetWaitHistogram),
         1 => Just(Request::Subscribe),
@@ -57,6 +55,10 @@ pub(super) fn requests() -> impl Strategy<Value = Request> {
         })),
         1 => (1u32..6).prop_map(Request::ReleaseMode),
     ]
+}
+
+fn groups() -> impl Strategy<Value = Option<ForegroundGroup>> {
+    (0u64..3).prop_map(|cgroup| (cgroup != 0).then(|| ForegroundGroup { path: format!("/{cgroup}"), cgroup }))
 }
 
 pub(super) fn power() -> impl Strategy<Value = PowerEvent> {

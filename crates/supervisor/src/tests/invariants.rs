@@ -56,6 +56,11 @@ impl World {
         } else if let Some(newest) = modes.last() {
             assert!(choice.mode == *newest || why.reason == Reason::BatteryLow, "the newest hold counts");
         }
+        let of_holds = || view.holds.iter().filter_map(|hold| hold.foreground.as_ref());
+        let is_of_hold = view.foreground.as_ref().is_some_and(|front| of_holds().any(|named| named == front));
+        assert!(self.state.settings.rules.holds || !is_of_hold, "holds do not count, and have something in front");
+        let newest = of_holds().map(|named| named.nth).max().filter(|_| self.state.settings.rules.holds);
+        assert!(view.foreground.as_ref().map(|front| front.nth) >= newest, "the newest word counts");
         let tied = view.holds.iter().filter(|hold| hold.wanted.tie == Tie::Connection);
         let holders: BTreeSet<_> = tied.map(|hold| &hold.holder.name).collect();
         assert!(holders.iter().all(|holder| self.watched.contains(*holder)), "a hold that would outlive its holder");
