@@ -2,7 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use super::{EXPLORER, Explorer, LaneWait, coroutine};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{CALL, EXPLORER, Explorer, LaneWait, coroutine};
 use crate::task::TaskId;
 
 /// The explorer of this run, if there is one.
@@ -14,13 +17,22 @@ fn with_explorer<R>(f: impl FnOnce(&mut Explorer) -> R) -> Option<R> {
 
 /// The CPU has come to a place where another one may go on.
 pub(crate) fn point() {
-    at_point(1);
+    at_point(CALL);
 }
 
 /// The same, where nothing may stay in the store buffer.
 pub(crate) fn barrier() {
     with_explorer(Explorer::drain_running);
-    at_point(1);
+    at_point(CALL);
+}
+
+/// A plain store outside of the scheduler to memory that it reads: before it another CPU may go on, and after it others may not see it yet.
+pub(crate) fn store(word: &AtomicU64, value: u64) {
+    let address = std::ptr::from_ref(word) as usize;
+    with_explorer(|explorer| explorer.note_access(address, true, CALL));
+    at_point(CALL);
+    with_explorer(|explorer| explorer.buffer(address, size_of::<AtomicU64>()));
+    word.store(value, Relaxed);
 }
 
 /// Holds the lock of a CPU's run queue as long as it is there.

@@ -22,11 +22,14 @@ use self::stores::StoreBuffer;
 use crate::machine::{LaneContext, Machine, MachineEvent};
 use crate::task::TaskId;
 
-pub(crate) use self::hooks::{RunQueueLock, barrier, pass_lock, point, wait_until_enqueued, wait_until_off_cpu};
+pub(crate) use self::hooks::{RunQueueLock, barrier, pass_lock, point, store, wait_until_enqueued, wait_until_off_cpu};
 pub use self::search::{Exploration, FailedRun, explore_all, explore_randomly};
 
 /// Events of different CPUs within this time may overlap: about what a callback takes.
 const OVERLAP_NS: u64 = 3_000;
+
+/// The site of points that are no instruction of the scheduler: the beginning of a callback, a call of the kernel's, what the engine does.
+const CALL: usize = 1;
 
 /// No episode at all.
 #[expect(clippy::reversed_empty_ranges, reason = "it is meant to be empty")]
