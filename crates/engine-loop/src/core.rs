@@ -148,6 +148,7 @@ impl<P: Policy, M: SharedPages> Core<P, M> {
     }
 }
 
+#[inline]
 fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     QueuedTask {
         slot: SlotId(record.slot),
@@ -165,6 +166,7 @@ fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     }
 }
 
+#[inline]
 fn wire_dispatched(dispatched: &DispatchedTask) -> layout::DispatchedTaskRecord {
     let mut flags = dispatched.class as u32;
     if dispatched.order == Order::Fifo {

@@ -134,7 +134,9 @@ impl<'a> Simulation<'a> {
         machine.fault = options.fault;
         let mut engine =
             EngineTask::new(&mut machine, &settings, if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS });
-        engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
+        let from = |ms: &Option<toml::Spanned<u64>>| ms.as_ref().map(|ms| machine.now + ms.get_ref() * MS);
+        (engine.hangs_from, engine.gone_from) = (from(&scenario.engine_hangs_ms), from(&scenario.engine_gone_ms));
+        engine.slowdown = scenario.engine_slowdown.as_ref().map_or(1, |factor| *factor.get_ref());
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
         let cgroups = Cgroups::of(scenario);
@@ -166,6 +168,10 @@ impl<'a> Simulation<'a> {
         self.works.push(None);
         self.machine.tasks[ENGINE].remaining_ns = 1;
         self.machine.at(self.machine.now, MachineEvent::Start(ENGINE));
+        if let Some(gone_from) = self.engine.gone_from {
+            // A signal that ends a process wakes it first.
+            self.machine.at(gone_from, MachineEvent::Wake(ENGINE));
+        }
         let nr_stoppers = if self.scenario.event.is_empty() { 0 } else { self.machine.cpus.len() };
         if nr_stoppers > 0 {
             self.machine.create_stoppers(self.groups.len() + 1);
@@ -269,6 +275,7 @@ impl<'a> Simulation<'a> {
             MachineEvent::Timer(index, _) => self.machine.fire_timer(index),
             MachineEvent::Emptied(cpu) => self.machine.finish_offline(cpu),
             MachineEvent::Scenario(index) => self.happen(index),
+            MachineEvent::Unregister => self.machine.unregister(),
         }
     }
 

@@ -8,7 +8,7 @@ use scherzo_engine_loop::{Doorbell, EngineLoop, EngineSleep, LoopStep};
 use scherzo_policy::Scherzo;
 use scherzo_wire::message::LoadSettings;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineEvent};
 use crate::pages::EmulatedPages;
 use crate::rings::{EmulatedDispatchedRing, EmulatedQueuedRing};
 use crate::work::Next;
@@ -16,11 +16,18 @@ use crate::work::Next;
 /// Slots that suffice for a few tasks, and are made in no time.
 pub const FEW_SLOTS: u32 = 1024;
 
+/// From when its process ends until the kernel has closed its files, the scheduler's link among them.
+const UNREGISTER_NS: u64 = 1_000_000;
+
 /// The engine.
 pub struct EngineTask {
     engine: EngineLoop<Scherzo, EmulatedPages, EmulatedQueuedRing, EmulatedDispatchedRing>,
     /// It does nothing any more from then on.
     pub(crate) hangs_from: Option<u64>,
+    /// Its process ends then.
+    pub(crate) gone_from: Option<u64>,
+    /// Each step takes so many times as long.
+    pub(crate) slowdown: u64,
 }
 
 impl EngineTask {
@@ -32,21 +39,27 @@ impl EngineTask {
         let dispatched = EmulatedDispatchedRing(Rc::clone(&machine.rings));
         let mut engine = EngineLoop::new(policy, pages, queued, dispatched);
         engine.apply(settings);
-        Self { engine, hangs_from: None }
+        Self { engine, hangs_from: None, gone_from: None, slowdown: 1 }
     }
 
     /// The next step, once the CPU time of the one before has passed.
     pub(crate) fn act(&mut self, machine: &mut Machine, cpu: usize) -> Next {
-        if self.hangs_from.is_some_and(|from| machine.now >= from) {
+        let has_come = |from: Option<u64>| from.is_some_and(|from| machine.now >= from);
+        if has_come(self.gone_from) {
+            machine.at(machine.now + UNREGISTER_NS, MachineEvent::Unregister);
+            return Next::Exit;
+        }
+        if has_come(self.hangs_from) {
             return Next::Sleep { until: None, then_ns: 1 };
         }
         let costs = machine.costs;
         let read_ns = |nr_records: u64| costs.turn_ns + nr_records * costs.record_ns;
+        let compute = |ns: u64| Next::Compute(ns * self.slowdown);
         match self.engine.step(&mut CpuDoorbell { machine, cpu }) {
-            LoopStep::Read { nr_records } => Next::Compute(read_ns(nr_records)),
-            LoopStep::Dispatched { nr_dispatched } => Next::Compute(1 + nr_dispatched * costs.dispatched_ns),
+            LoopStep::Read { nr_records } => compute(read_ns(nr_records)),
+            LoopStep::Dispatched { nr_dispatched } => compute(1 + nr_dispatched * costs.dispatched_ns),
             LoopStep::Parked { nr_records, sleep } => match sleep {
-                EngineSleep::No => Next::Compute(read_ns(nr_records)),
+                EngineSleep::No => compute(read_ns(nr_records)),
                 EngineSleep::AtMost(ns) => Next::Sleep { until: Some(machine.now + ns), then_ns: 1 },
                 EngineSleep::UntilWoken => Next::Sleep { until: None, then_ns: 1 },
             },

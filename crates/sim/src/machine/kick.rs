@@ -32,7 +32,7 @@ impl Machine {
             // It stays in the list of the CPU until that is back.
             MachineEvent::Interrupt(cpu) => !self.topology.online.has(cpu),
             MachineEvent::Done(cpu, run) => self.cpus[cpu].run != run,
-            MachineEvent::Timer(index, start) => self.timers[index].nr_starts != start,
+            MachineEvent::Timer(index, start) => self.is_unregistered || self.timers[index].nr_starts != start,
             _ => false,
         }
     }

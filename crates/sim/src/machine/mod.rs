@@ -59,6 +59,8 @@ pub enum MachineEvent {
     Emptied(usize),
     /// An event of the scenario.
     Scenario(usize),
+    /// The kernel takes the scheduler away, whose process is gone.
+    Unregister,
 }
 
 /// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
@@ -153,6 +155,7 @@ pub struct Machine {
     nr_iterators: u64,
     next_sequence: u64,
     bypassing: bool,
+    is_unregistered: bool,
     is_baseline: bool,
     /// The host has some CPU until then.
     stolen_until: u64,
@@ -235,6 +238,7 @@ impl Machine {
             nr_iterators: 0,
             next_sequence: 0,
             bypassing: false,
+            is_unregistered: false,
             is_baseline: false,
             stolen_until: 0,
             error: None,
@@ -321,7 +325,7 @@ impl Machine {
             | MachineEvent::Emptied(cpu) => cpu,
             MachineEvent::Wake(id) | MachineEvent::Start(id) => self.online_cpu(self.tasks[id].cpu),
             MachineEvent::Timer(index, _) => self.online_cpu(self.timers[index].cpu),
-            MachineEvent::Scenario(_) => self.online_cpu(0),
+            MachineEvent::Scenario(_) | MachineEvent::Unregister => self.online_cpu(0),
         }
     }
 

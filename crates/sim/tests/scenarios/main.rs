@@ -5,6 +5,7 @@
 
 mod broken;
 mod eevdf;
+mod engine;
 mod limits;
 mod nappers;
 
