@@ -9,7 +9,7 @@ use scherzo_engine_loop::parking::ParkedWord;
 use scherzo_wire::layout::{ControlPage, Slot};
 
 use crate::interleave;
-use crate::machine::Machine;
+use crate::machine::{InjectedFault, Machine};
 
 /// The memory that BPF and the engine share; as long as the run lasts.
 pub struct EmulatedPages {
@@ -23,7 +23,8 @@ impl EmulatedPages {
     pub(crate) fn of(machine: &mut Machine) -> Self {
         let control: *const ControlPage = machine.control();
         // SAFETY: as in `control()`.
-        let parked = EmulatedParkedWord(unsafe { &raw const (*control).parked });
+        let word = unsafe { &raw const (*control).parked };
+        let parked = EmulatedParkedWord { word, has_barrier: machine.fault != Some(InjectedFault::NoParkingBarrier) };
         Self { control, slots: machine.slots(), parked }
     }
 }
@@ -47,15 +48,20 @@ impl SharedPages for EmulatedPages {
 }
 
 /// The word that says whether the engine is parked. What is written there may stay in the store buffer of the engine's CPU.
-pub struct EmulatedParkedWord(*const AtomicU64);
+pub struct EmulatedParkedWord {
+    word: *const AtomicU64,
+    has_barrier: bool,
+}
 
 impl ParkedWord for EmulatedParkedWord {
     fn say(&self, parked: bool) {
         // SAFETY: as in `EmulatedPages::control()`.
-        interleave::store(unsafe { &*self.0 }, parked.into());
+        interleave::store(unsafe { &*self.word }, parked.into());
     }
 
     fn full_barrier(&self) {
-        interleave::barrier();
+        if self.has_barrier {
+            interleave::barrier();
+        }
     }
 }

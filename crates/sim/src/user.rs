@@ -8,7 +8,8 @@ use scherzo_engine_loop::{Doorbell, EngineLoop, EngineSleep, LoopStep};
 use scherzo_policy::Scherzo;
 use scherzo_wire::message::LoadSettings;
 
-use crate::machine::{Machine, MachineEvent};
+use crate::interleave;
+use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::pages::EmulatedPages;
 use crate::rings::{EmulatedDispatchedRing, EmulatedQueuedRing};
 use crate::work::Next;
@@ -35,7 +36,11 @@ impl EngineTask {
     pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings, nr_slots: u32) -> Self {
         let pages = Rc::new(EmulatedPages::of(machine));
         let policy = Scherzo::new(nr_slots, (*settings).into());
-        let queued = EmulatedQueuedRing(Rc::clone(&machine.rings));
+        let queued = EmulatedQueuedRing {
+            rings: Rc::clone(&machine.rings),
+            pages: Rc::clone(&pages),
+            is_hidden_from_parked: machine.fault == Some(InjectedFault::NoSecondLook),
+        };
         let dispatched = EmulatedDispatchedRing(Rc::clone(&machine.rings));
         let mut engine = EngineLoop::new(policy, pages, queued, dispatched);
         engine.apply(settings);
@@ -44,6 +49,7 @@ impl EngineTask {
 
     /// The next step, once the CPU time of the one before has passed.
     pub(crate) fn act(&mut self, machine: &mut Machine, cpu: usize) -> Next {
+        machine.note_engine_awake();
         let has_come = |from: Option<u64>| from.is_some_and(|from| machine.now >= from);
         if has_come(self.gone_from) {
             machine.at(machine.now + UNREGISTER_NS, MachineEvent::Unregister);
@@ -55,13 +61,19 @@ impl EngineTask {
         let costs = machine.costs;
         let read_ns = |nr_records: u64| costs.turn_ns + nr_records * costs.record_ns;
         let compute = |ns: u64| Next::Compute(ns * self.slowdown);
-        match self.engine.step(&mut CpuDoorbell { machine, cpu }) {
+        let step = self.engine.step(&mut CpuDoorbell { machine, cpu });
+        // What it has written last may still be in its store buffer.
+        interleave::point();
+        match step {
             LoopStep::Read { nr_records } => compute(read_ns(nr_records)),
             LoopStep::Dispatched { nr_dispatched } => compute(1 + nr_dispatched * costs.dispatched_ns),
             LoopStep::Parked { nr_records, sleep } => match sleep {
                 EngineSleep::No => compute(read_ns(nr_records)),
                 EngineSleep::AtMost(ns) => Next::Sleep { until: Some(machine.now + ns), then_ns: 1 },
-                EngineSleep::UntilWoken => Next::Sleep { until: None, then_ns: 1 },
+                EngineSleep::UntilWoken => {
+                    machine.note_engine_asleep();
+                    Next::Sleep { until: None, then_ns: 1 }
+                }
             },
         }
     }

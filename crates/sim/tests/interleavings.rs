@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use machines::random_scenario;
-use scherzo_sim::{BrokenCopy, CpuSwitch, FailedRun, Mode, Rule, Scenario, SimulationOptions, SwitchPlan};
+use scherzo_sim::{
+    BrokenCopy, CpuSwitch, FailedRun, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SwitchPlan,
+};
 use scherzo_sim::{explore_all, explore_randomly, run};
 
 /// Most interruptions of an episode in which all interleavings are tried.
@@ -110,4 +112,25 @@ fn a_missing_barrier_is_noticed() {
     let switch = failed.switches[0].to_string();
     assert!(outcome(None, &switch).violations.is_empty(), "with the barrier nothing is wrong");
     assert!(outcome(broken, switch.trim_end_matches('~')).violations.is_empty(), "it is about the store buffer");
+}
+
+/// That the engine is parked is still in the store buffer when it looks at the ring: BPF does not see it parked, and it does not see the
+/// record.
+#[test]
+fn parking_without_a_barrier_is_noticed() {
+    let hogs = "[[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = 3\n";
+    let naps = "[[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\n";
+    let scenario = small_scenario(&[hogs, naps].concat());
+    let options =
+        |fault, plan| SimulationOptions { seed: 13, kernel_seat: false, fault, plan, ..SimulationOptions::default() };
+    let careless = options(Some(InjectedFault::NoParkingBarrier), None);
+    let failed = explore_all(&scenario, &careless, 1).failed.expect("the engine sleeps beside a record");
+    assert_eq!(failed.report.violations[0].rule, Rule::OverlookedRecord, "{}", failed.report);
+    let held_back = failed.switches.len() == 1 && failed.switches[0].holds_back;
+    assert!(held_back, "it is about the store buffer: {}", failed.arguments(&careless));
+    let found = explore_all(&scenario, &options(None, None), 1);
+    assert!(found.failed.is_none() && found.nr_runs > 100, "with the barrier nothing is wrong");
+    let let_out = CpuSwitch { holds_back: false, ..failed.switches[0] };
+    let plan = Some(SwitchPlan::Listed(vec![let_out]));
+    assert!(run(&scenario, &options(careless.fault, plan)).violations.is_empty(), "nor if the store is let out");
 }

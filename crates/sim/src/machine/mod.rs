@@ -63,7 +63,7 @@ pub enum MachineEvent {
     Unregister,
 }
 
-/// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
+/// What goes wrong on purpose between the scheduler and the kernel or the engine, to see that somebody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// One insertion is forgotten.
@@ -74,6 +74,10 @@ pub enum InjectedFault {
     ForbiddenCpu,
     /// Idle CPUs are not kicked.
     ForgottenKicks,
+    /// The engine does not look at the ring any more once it has said that it parks.
+    NoSecondLook,
+    /// What the engine says of its parking may take effect after its second look.
+    NoParkingBarrier,
     /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
     KeptFromMigrating,
 }
@@ -397,6 +401,13 @@ impl Machine {
         // SAFETY: the task is alive, and the function only reads the scheduler's memory.
         let since = self.bpf(0, |_| unsafe { abi::sim_bpf_in_flight_since(raw) });
         (since != 0).then_some(since)
+    }
+
+    /// Whether BPF knows that it has to wake the engine.
+    #[allow(unsafe_code)]
+    pub(crate) fn is_engine_due(&mut self) -> bool {
+        // SAFETY: the function only reads the scheduler's memory.
+        self.bpf(0, |_| unsafe { abi::sim_bpf_engine_due_ns() }) != 0
     }
 
     /// The control page.

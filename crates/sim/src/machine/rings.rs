@@ -52,6 +52,13 @@ impl Rings {
         }
     }
 
+    /// Whether a task waits for the answer to a record that is complete.
+    pub(crate) fn has_task(&self) -> bool {
+        const ENQUEUE: u64 = scherzo_wire::layout::RecordKind::Enqueue as u64;
+        let is_task = |record: &RingRecord| record.data.first().is_some_and(|word| word & 0xffff_ffff == ENQUEUE);
+        self.up.iter().any(|record| record.state == RecordState::Submitted && is_task(record))
+    }
+
     /// `BPF_RB_AVAIL_DATA`.
     pub(crate) fn available(&self) -> u64 {
         self.produced - self.consumed
