@@ -11,7 +11,7 @@ use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{self, ControlPage, QueuedTaskRecord, RecordKind};
 use scherzo_wire::message::LoadSettings;
 
-use crate::environment::{DispatchedRing, RecordSink, SharedPages};
+use crate::environment::{DispatchedRing, EnginePages, RecordSink};
 
 /// Other CPUs start to carry them out after so many, not only after the whole batch.
 const ANNOUNCE_EVERY: u64 = 32;
@@ -28,7 +28,7 @@ pub struct Core<P, M> {
     unclassified: Option<layout::DispatchedTaskRecord>,
 }
 
-impl<P: Policy, M: SharedPages> RecordSink for Core<P, M> {
+impl<P: Policy, M: EnginePages> RecordSink for Core<P, M> {
     fn take(&mut self, record: Option<QueuedTaskRecord>) {
         let kind = record.and_then(|record| RecordKind::from_wire(record.kind));
         let (Some(record), Some(kind)) = (record, kind) else {
@@ -56,7 +56,7 @@ impl<P: Policy, M: SharedPages> RecordSink for Core<P, M> {
     }
 }
 
-impl<P: Policy, M: SharedPages> Core<P, M> {
+impl<P: Policy, M: EnginePages> Core<P, M> {
     /// A policy that publishes to these pages.
     pub(crate) fn new(policy: P, pages: Rc<M>) -> Self {
         Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unclassified: None }

@@ -32,7 +32,7 @@ pub trait Doorbell {
 }
 
 /// The memory that BPF and the engine share.
-pub trait SharedPages {
+pub trait EnginePages {
     /// The word that says whether the engine is parked.
     type Parked: ParkedWord;
 

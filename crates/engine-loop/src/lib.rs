@@ -19,5 +19,5 @@ pub mod parking;
 mod turn;
 
 pub use crate::core::{Core, publish_limits};
-pub use crate::environment::{DispatchedRing, Doorbell, QueuedRing, RecordSink, SharedPages};
+pub use crate::environment::{DispatchedRing, Doorbell, EnginePages, QueuedRing, RecordSink};
 pub use crate::turn::{EngineLoop, EngineSleep, LoopStep, MAX_BATCH, RETRY_NS};

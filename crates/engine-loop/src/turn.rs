@@ -11,7 +11,7 @@ use scherzo_wire::layout::ControlPage;
 use scherzo_wire::message::LoadSettings;
 
 use crate::core::Core;
-use crate::environment::{DispatchedRing, Doorbell, QueuedRing, RecordSink, SharedPages};
+use crate::environment::{DispatchedRing, Doorbell, EnginePages, QueuedRing, RecordSink};
 use crate::parking::{ParkedWord, park};
 
 /// Most records taken at a time, so that everything else gets its turn as well.
@@ -74,7 +74,7 @@ pub struct EngineLoop<P, M, Q, D> {
 impl<P, M, Q, D> EngineLoop<P, M, Q, D>
 where
     P: Policy,
-    M: SharedPages,
+    M: EnginePages,
     Q: QueuedRing<Core<P, M>>,
     D: DispatchedRing,
 {

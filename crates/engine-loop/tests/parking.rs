@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicU64, fence};
 use loom::thread;
 use scherzo_engine_loop::parking::ParkedWord;
 use scherzo_engine_loop::{DispatchedRing, Doorbell, EngineLoop, EngineSleep, LoopStep, QueuedRing, RecordSink};
-use scherzo_engine_loop::{RETRY_NS, SharedPages};
+use scherzo_engine_loop::{EnginePages, RETRY_NS};
 use scherzo_policy::{FifoPolicy, PolicySettings};
 use scherzo_wire::layout::{ControlPage, DispatchedTaskRecord, QueuedTaskRecord, RecordKind, Slot};
 
@@ -59,7 +59,7 @@ struct Pages {
     parked: Word,
 }
 
-impl SharedPages for Pages {
+impl EnginePages for Pages {
     type Parked = Word;
 
     fn control(&self) -> &ControlPage {

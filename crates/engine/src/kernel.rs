@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
-use scherzo_engine_loop::{Doorbell, SharedPages, publish_limits};
+use scherzo_engine_loop::{Doorbell, EnginePages, publish_limits};
 use scherzo_host::{Root, Topology};
 use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
@@ -113,7 +113,7 @@ pub struct Pages {
     slots: Mapping<Slot>,
 }
 
-impl SharedPages for Pages {
+impl EnginePages for Pages {
     type Parked = AtomicU64;
 
     fn control(&self) -> &ControlPage {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use scherzo_engine_loop::SharedPages;
+use scherzo_engine_loop::EnginePages;
 use scherzo_policy::{Construction, Limits, Policy, PolicyVisitor, with_policy};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use scherzo_engine_loop::SharedPages;
+use scherzo_engine_loop::EnginePages;
 use scherzo_engine_loop::parking::ParkedWord;
 use scherzo_wire::layout::{ControlPage, Slot};
 
@@ -29,7 +29,7 @@ impl EmulatedPages {
     }
 }
 
-impl SharedPages for EmulatedPages {
+impl EnginePages for EmulatedPages {
     type Parked = EmulatedParkedWord;
 
     fn control(&self) -> &ControlPage {

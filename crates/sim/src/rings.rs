@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use scherzo_engine_loop::{DispatchedRing, QueuedRing, RecordSink, SharedPages};
+use scherzo_engine_loop::{DispatchedRing, EnginePages, QueuedRing, RecordSink};
 use scherzo_wire::layout::{DISPATCHED_RING_BYTES, DispatchedTaskRecord, QueuedTaskRecord};
 
 use crate::interleave;

@@ -35,9 +35,12 @@ fn small_machines() -> Vec<(&'static str, u64, String)> {
     ]
 }
 
+fn small_text(tasks: &str) -> String {
+    format!("about = \"\"\nduration_ms = 1\n[machine]\ncpus = 2\nkernel = \"7.3\"\nhz = 1000\n{tasks}")
+}
+
 fn small_scenario(tasks: &str) -> Scenario {
-    let text = format!("about = \"\"\nduration_ms = 1\n[machine]\ncpus = 2\nkernel = \"7.3\"\nhz = 1000\n{tasks}");
-    Scenario::parse("small.toml", &text).expect("a good scenario")
+    Scenario::parse("small.toml", &small_text(tasks)).expect("a good scenario")
 }
 
 /// Keeps the scenario, and says how to run it again.
@@ -57,7 +60,21 @@ fn small_machines_keep_the_rules_in_all_interleavings() {
             .expect("it can be printed");
         assert!(found.nr_runs > 100, "{name}: {} runs say little", found.nr_runs);
         if let Some(failed) = found.failed {
-            panic!("{name}: {}", report(&failed, &options, &tasks));
+            panic!("{name}: {}", report(&failed, &options, &small_text(&tasks)));
+        }
+    }
+}
+
+/// The engine is woken while a CPU falls idle, among others: that CPU is kicked although it has not switched yet.
+#[test]
+fn an_engine_that_wakes_up_at_any_moment_gets_a_cpu() {
+    for seed in 17..23 {
+        let options = SimulationOptions { seed, kernel_seat: false, ..SimulationOptions::default() };
+        let tasks = "[[group]]\nname = \"hogs\"\nkind = \"hog\"\n\
+                     [[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\ncount = 2\n";
+        let found = explore_all(&small_scenario(tasks), &options, 1);
+        if let Some(failed) = found.failed {
+            panic!("{}", report(&failed, &options, &small_text(tasks)));
         }
     }
 }

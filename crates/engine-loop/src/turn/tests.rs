@@ -17,7 +17,7 @@ struct PlainPages {
     slots: Vec<Slot>,
 }
 
-impl SharedPages for PlainPages {
+impl EnginePages for PlainPages {
     type Parked = AtomicU64;
 
     fn control(&self) -> &ControlPage {

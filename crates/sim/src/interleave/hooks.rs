@@ -55,6 +55,11 @@ impl Drop for RunQueueLock {
     }
 }
 
+/// Whether somebody holds the lock of the CPU's run queue.
+pub(crate) fn is_locked(cpu: usize) -> bool {
+    with_explorer(|explorer| explorer.locks[cpu].is_some()).unwrap_or(false)
+}
+
 /// Waits until the lock of another CPU's run queue is free, without that of `own` meanwhile. True if it was not at once, so that things may
 /// have changed.
 pub(crate) fn pass_lock(own: usize, other: usize) -> bool {

@@ -22,7 +22,9 @@ use self::stores::StoreBuffer;
 use crate::machine::{LaneContext, Machine, MachineEvent};
 use crate::task::TaskId;
 
-pub(crate) use self::hooks::{RunQueueLock, barrier, pass_lock, point, store, wait_until_enqueued, wait_until_off_cpu};
+pub(crate) use self::hooks::{
+    RunQueueLock, barrier, is_locked, pass_lock, point, store, wait_until_enqueued, wait_until_off_cpu,
+};
 pub use self::search::{Exploration, FailedRun, explore_all, explore_randomly};
 
 /// Events of different CPUs within this time may overlap: about what a callback takes.
