@@ -335,6 +335,17 @@ fn changes_at_any_moment_break_no_rule() {
     }
 }
 
+/// A CPU on its way out that is taken for an idle one is woken in vain, and no other is in its place.
+#[test]
+fn cpus_that_go_offline_are_not_woken_in_place_of_others() {
+    for seed in 1..=12 {
+        for kernel_seat in [true, false] {
+            let options = SimulationOptions { seed, kernel_seat, ..SimulationOptions::default() };
+            all_rules_hold(&run(&scenario("hotplug-idle"), &options));
+        }
+    }
+}
+
 fn on_kernel(name: &str, kernel: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml");
     let text = std::fs::read_to_string(path).expect("a scenario");
