@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use crate::machine::{Machine, is_park};
 use crate::task::{State, TaskClass, TaskId, TaskPlace};
+use crate::user::ENGINE;
 
 /// User space has so long to answer before the scheduler goes on without it; with the time to notice.
 const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
@@ -220,7 +221,9 @@ fn check_task(machine: &mut Machine, id: TaskId) {
 
 /// A wake-up that was asked for may be on its way: so it is looked at twice.
 fn check_engine(machine: &mut Machine, since: u64, is_suspect: bool) {
-    let sleeps_on = machine.invariants.engine_sleeps_since == Some(since);
+    // One that has been woken, and waits for a CPU, will look by itself.
+    let sleeps_on =
+        machine.invariants.engine_sleeps_since == Some(since) && machine.tasks[ENGINE].state == State::Sleeping;
     if !sleeps_on || !machine.rings.borrow().has_task() || machine.is_engine_due() {
         return;
     }

@@ -4,36 +4,23 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use scherzo_engine_loop::{DispatchedRing, EnginePages, QueuedRing, RecordSink};
+use scherzo_engine_loop::{DispatchedRing, QueuedRing, RecordSink};
 use scherzo_wire::layout::{DISPATCHED_RING_BYTES, DispatchedTaskRecord, QueuedTaskRecord};
 
 use crate::interleave;
 use crate::machine::Rings;
-use crate::pages::EmulatedPages;
 
 /// Records coming up.
-pub struct EmulatedQueuedRing {
-    pub(crate) rings: Rc<RefCell<Rings>>,
-    pub(crate) pages: Rc<EmulatedPages>,
-    /// Nothing is seen there while the engine is parked: [`crate::InjectedFault::NoSecondLook`].
-    pub(crate) is_hidden_from_parked: bool,
-}
-
-impl EmulatedQueuedRing {
-    fn is_hidden(&self) -> bool {
-        self.is_hidden_from_parked && self.pages.control().parked.load(Relaxed) != 0
-    }
-}
+pub struct EmulatedQueuedRing(pub(crate) Rc<RefCell<Rings>>);
 
 impl<S: RecordSink> QueuedRing<S> for EmulatedQueuedRing {
     /// BPF may go on before each record is looked at. That is a load: what this CPU has written may still be in its store buffer.
     fn consume(&mut self, nr_most: usize, sink: &mut S) -> usize {
         let mut nr_records = 0;
-        while nr_records < nr_most && !self.is_hidden() {
+        while nr_records < nr_most {
             interleave::point();
-            let Some(bytes) = self.rings.borrow_mut().take_up() else { break };
+            let Some(bytes) = self.0.borrow_mut().take_up() else { break };
             sink.take(read_queued(&bytes));
             nr_records += 1;
         }
@@ -42,7 +29,7 @@ impl<S: RecordSink> QueuedRing<S> for EmulatedQueuedRing {
 
     fn is_empty(&self) -> bool {
         interleave::point();
-        self.is_hidden() || self.rings.borrow().available() == 0
+        self.0.borrow().available() == 0
     }
 }
 

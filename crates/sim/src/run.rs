@@ -21,7 +21,7 @@ use crate::report::SimulationReport;
 use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
 use crate::traps;
-use crate::user::{EngineTask, FEW_SLOTS};
+use crate::user::{ENGINE, EngineTask, FEW_SLOTS};
 use crate::work::{Next, Work};
 
 /// The scheduler's memory is one, so there is one run at a time.
@@ -32,8 +32,6 @@ pub(crate) fn lock_scheduler() -> MutexGuard<'static, ()> {
     ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The engine is the first task.
-const ENGINE: TaskId = 0;
 /// `PF_KTHREAD`.
 const KTHREAD: u32 = 0x0020_0000;
 const MS: u64 = 1_000_000;
@@ -271,7 +269,10 @@ impl<'a> Simulation<'a> {
                 self.machine.start(cpu, id);
             }
             MachineEvent::Interrupt(cpu) => self.machine.interrupt(cpu),
-            MachineEvent::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
+            MachineEvent::Notify(cpu) => {
+                self.machine.rings.borrow_mut().notify();
+                self.machine.wake(cpu, ENGINE, false);
+            }
             MachineEvent::Timer(index, _) => self.machine.fire_timer(index),
             MachineEvent::Emptied(cpu) => self.machine.finish_offline(cpu),
             MachineEvent::Scenario(index) => self.happen(index),

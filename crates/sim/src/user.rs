@@ -9,11 +9,14 @@ use scherzo_policy::Scherzo;
 use scherzo_wire::message::LoadSettings;
 
 use crate::interleave;
-use crate::machine::{InjectedFault, Machine, MachineEvent};
+use crate::machine::{Machine, MachineEvent};
 use crate::pages::EmulatedPages;
 use crate::rings::{EmulatedDispatchedRing, EmulatedQueuedRing};
+use crate::task::TaskId;
 use crate::work::Next;
 
+/// The engine is the first task.
+pub const ENGINE: TaskId = 0;
 /// Slots that suffice for a few tasks, and are made in no time.
 pub const FEW_SLOTS: u32 = 1024;
 
@@ -36,11 +39,7 @@ impl EngineTask {
     pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings, nr_slots: u32) -> Self {
         let pages = Rc::new(EmulatedPages::of(machine));
         let policy = Scherzo::new(nr_slots, (*settings).into());
-        let queued = EmulatedQueuedRing {
-            rings: Rc::clone(&machine.rings),
-            pages: Rc::clone(&pages),
-            is_hidden_from_parked: machine.fault == Some(InjectedFault::NoSecondLook),
-        };
+        let queued = EmulatedQueuedRing(Rc::clone(&machine.rings));
         let dispatched = EmulatedDispatchedRing(Rc::clone(&machine.rings));
         let mut engine = EngineLoop::new(policy, pages, queued, dispatched);
         engine.apply(settings);
@@ -67,14 +66,19 @@ impl EngineTask {
         match step {
             LoopStep::Read { nr_records } => compute(read_ns(nr_records)),
             LoopStep::Dispatched { nr_dispatched } => compute(1 + nr_dispatched * costs.dispatched_ns),
-            LoopStep::Parked { nr_records, sleep } => match sleep {
-                EngineSleep::No => compute(read_ns(nr_records)),
-                EngineSleep::AtMost(ns) => Next::Sleep { until: Some(machine.now + ns), then_ns: 1 },
-                EngineSleep::UntilWoken => {
-                    machine.note_engine_asleep();
-                    Next::Sleep { until: None, then_ns: 1 }
-                }
-            },
+            LoopStep::Parked { nr_records, sleep } => {
+                let is_readable = machine.rings.borrow_mut().poll();
+                let until = match sleep {
+                    EngineSleep::No => return compute(read_ns(nr_records)),
+                    _ if is_readable => return compute(1),
+                    EngineSleep::AtMost(ns) => Some(machine.now + ns),
+                    EngineSleep::UntilWoken => {
+                        machine.note_engine_asleep();
+                        None
+                    }
+                };
+                Next::Sleep { until, then_ns: 1 }
+            }
         }
     }
 }

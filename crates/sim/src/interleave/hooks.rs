@@ -84,6 +84,11 @@ pub(crate) fn wait_until_enqueued(id: TaskId) {
     wait_for(LaneWait::Enqueued(id));
 }
 
+/// Waits until the task has arrived where it is being moved to.
+pub(crate) fn wait_until_migrated(id: TaskId) {
+    wait_for(LaneWait::Migrated(id));
+}
+
 fn wait_for(what: LaneWait) {
     loop {
         let waits = with_explorer(|explorer| explorer.must_wait(what)).unwrap_or(false);

@@ -74,8 +74,6 @@ pub enum InjectedFault {
     ForbiddenCpu,
     /// Idle CPUs are not kicked.
     ForgottenKicks,
-    /// The engine does not look at the ring any more once it has said that it parks.
-    NoSecondLook,
     /// What the engine says of its parking may take effect after its second look.
     NoParkingBarrier,
     /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.

@@ -26,6 +26,8 @@ pub struct Rings {
     up: VecDeque<RingRecord>,
     produced: u64,
     consumed: u64,
+    /// The reader has been notified, and has not found it empty since.
+    is_ready: bool,
     down: VecDeque<Vec<u64>>,
     down_bytes: u64,
 }
@@ -50,6 +52,18 @@ impl Rings {
         if let Some(record) = self.up.iter_mut().rev().find(|record| record.address == address) {
             record.state = state;
         }
+    }
+
+    /// The reader is woken, if it waits.
+    pub(crate) fn notify(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// `ep_send_events()`: whether a wait for it is over at once. It is asked (`ringbuf_map_poll()`) only if it has notified its reader since
+    /// it was found empty last: what this has been for is still there.
+    pub(crate) fn poll(&mut self) -> bool {
+        self.is_ready &= self.available() > 0;
+        self.is_ready
     }
 
     /// Whether a task waits for the answer to a record that is complete.

@@ -1,6 +1,6 @@
-//! The engine is slow, or gone, or parks without care.
+//! The engine is slow, or gone.
 
-use scherzo_sim::{InjectedFault, Rule, Scenario, SimulationOptions, SimulationReport, run};
+use scherzo_sim::{Scenario, SimulationOptions, SimulationReport, run};
 use toml::Spanned;
 
 use crate::{all_rules_hold, is_fair, scenario};
@@ -40,16 +40,6 @@ fn an_engine_that_is_too_slow_is_not_waited_for() {
     let report = outcome(&slow(20_000), false);
     assert!(counter(&report, "nr_swept") > 0 && counter(&report, "nr_kernel") > 100, "{report}");
     assert!(report.group("hogs").expect("a group").longest_gap_ns < 300_000_000, "{report}");
-}
-
-/// A record that comes between the last look at the ring and parking is nobody's, if the engine does not look again.
-#[test]
-fn parking_without_a_second_look_is_noticed() {
-    let fault = Some(InjectedFault::NoSecondLook);
-    let report =
-        run(&scenario("faults"), &SimulationOptions { fault, kernel_seat: false, ..SimulationOptions::default() });
-    assert!(report.violations.iter().any(|violation| violation.rule == Rule::OverlookedRecord), "{report}");
-    outcome(&scenario("faults"), false);
 }
 
 /// The kernel takes back what was with user space, and what waited in the scheduler's queues.
