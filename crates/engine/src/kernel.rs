@@ -5,10 +5,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use scherzo_engine_loop::{Doorbell, EnginePages, publish_limits};
 use scherzo_host::{Root, Topology};
 use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{ControlPage, NR_SLOTS, Slot};
@@ -17,7 +19,6 @@ use scherzo_wire::page::Mapping;
 use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
-use crate::core::publish_limits;
 use crate::kernel_file::KernelFile;
 use crate::{exit, topology};
 
@@ -112,15 +113,19 @@ pub struct Pages {
     slots: Mapping<Slot>,
 }
 
-impl Pages {
-    /// The control page.
-    pub fn control(&self) -> &ControlPage {
+impl EnginePages for Pages {
+    type Parked = AtomicU64;
+
+    fn control(&self) -> &ControlPage {
         &self.control.as_slice()[0]
     }
 
-    /// The slot table.
-    pub fn slots(&self) -> &[Slot] {
+    fn slots(&self) -> &[Slot] {
         self.slots.as_slice()
+    }
+
+    fn parked(&self) -> &AtomicU64 {
+        &self.control().parked
     }
 }
 
@@ -280,9 +285,10 @@ impl Kicker {
     pub fn kick_all(&self) {
         run(&self.kick_all);
     }
+}
 
-    /// Makes one CPU drain dispatched tasks although the engine does not block.
-    pub fn ring(&self) {
+impl Doorbell for Kicker {
+    fn ring(&mut self) {
         run(&self.doorbell);
     }
 }

@@ -8,7 +8,6 @@
 
 mod arena;
 mod bpf_skel;
-mod core;
 mod exit;
 mod filter;
 mod filter_trial;

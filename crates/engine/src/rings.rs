@@ -1,38 +1,51 @@
 //! The two rings, with typed records.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use libbpf_rs::{AsRawLibbpf, MapCore, RingBuffer, RingBufferBuilder, UserRingBuffer, libbpf_sys};
+use scherzo_engine_loop::{DispatchedRing, QueuedRing, RecordSink};
 use scherzo_wire::layout::{DispatchedTaskRecord, QueuedTaskRecord};
 
-/// Most records taken in one turn, so that the control socket gets its turn as well.
-const MAX_BATCH: usize = 1024;
+/// Records coming up.
+pub struct LibbpfQueuedRing<S> {
+    ring: RingBuffer<'static>,
+    /// Where they go while somebody takes them, else null: libbpf wants to know at the beginning what to call.
+    sink: Rc<Cell<*mut S>>,
+}
 
-/// QueuedTaskRecord coming up.
-pub struct QueuedRing(RingBuffer<'static>);
-
-impl QueuedRing {
-    /// Calls `on_record` for each record that [`Self::consume`] finds. Records of the wrong size come as `None`.
-    pub fn new(map: &dyn MapCore, mut on_record: impl FnMut(Option<QueuedTaskRecord>) + 'static) -> Result<Self> {
+impl<S: RecordSink + 'static> LibbpfQueuedRing<S> {
+    /// Maps the ring.
+    pub fn new(map: &dyn MapCore) -> Result<Self> {
+        let sink = Rc::new(Cell::new(ptr::null_mut::<S>()));
+        let target = Rc::clone(&sink);
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes: &[u8]| {
-            on_record(read_queued(bytes));
+            if let Some(mut sink) = NonNull::new(target.get()) {
+                // SAFETY: `consume()` has set it to what it has borrowed, does not use that meanwhile, and clears it at its end.
+                unsafe { sink.as_mut() }.take(read_queued(bytes));
+            }
             0
         })?;
-        Ok(Self(builder.build().context("cannot map the ring of queued tasks")?))
+        Ok(Self { ring: builder.build().context("cannot map the ring of queued tasks")?, sink })
+    }
+}
+
+impl<S: RecordSink + 'static> QueuedRing<S> for LibbpfQueuedRing<S> {
+    fn consume(&mut self, nr_most: usize, sink: &mut S) -> usize {
+        self.sink.set(sink);
+        let nr_records = self.ring.consume_raw_n(nr_most);
+        self.sink.set(ptr::null_mut());
+        usize::try_from(nr_records).unwrap_or(0)
     }
 
-    /// Whether there are records, or one that is still being written: those behind it were announced before anybody parked.
-    pub fn is_empty(&self) -> bool {
-        let ring = self.0.as_libbpf_object().as_ptr();
+    fn is_empty(&self) -> bool {
+        let ring = self.ring.as_libbpf_object().as_ptr();
         // SAFETY: both pointers are valid as long as `self`, and the first ring is the one that `new()` has added.
         unsafe { libbpf_sys::ring__avail_data_size(libbpf_sys::ring_buffer__ring(ring, 0)) == 0 }
-    }
-
-    /// Takes what is there; the number of records.
-    pub fn consume(&self) -> usize {
-        usize::try_from(self.0.consume_raw_n(MAX_BATCH)).unwrap_or(0)
     }
 }
 
@@ -49,16 +62,18 @@ fn read_queued(bytes: &[u8]) -> Option<QueuedTaskRecord> {
 }
 
 /// Dispatched tasks going down.
-pub struct DispatchedRing(UserRingBuffer);
+pub struct LibbpfDispatchedRing(UserRingBuffer);
 
-impl DispatchedRing {
+impl LibbpfDispatchedRing {
     /// Maps the ring.
     pub fn new(map: &dyn MapCore) -> Result<Self> {
         Ok(Self(UserRingBuffer::new(map).context("cannot map the ring of dispatched tasks")?))
     }
+}
 
-    /// Writes one dispatched task; false if there is no room. Unlike the library's own wrapper, this allocates no error.
-    pub fn submit(&self, dispatched: &DispatchedTaskRecord) -> bool {
+impl DispatchedRing for LibbpfDispatchedRing {
+    /// Unlike the library's own wrapper, this allocates no error.
+    fn submit(&mut self, dispatched: &DispatchedTaskRecord) -> bool {
         let ring = self.0.as_libbpf_object().as_ptr();
         // SAFETY: the ring lives as long as `self`; a null answer means that there is no room.
         let sample = unsafe { libbpf_sys::user_ring_buffer__reserve(ring, size_of::<DispatchedTaskRecord>() as u32) };

@@ -1,37 +1,26 @@
-//! The loop: queued tasks in, dispatched tasks out, then sleep.
+//! The scheduling loop of `scherzo-engine-loop` over libbpf's rings, with epoll between its turns.
 //!
 //! One thread, no allocation, no page fault, no system call that may block except the wait itself. The wait is
-//! level-triggered on the ring of queued tasks and the control socket. Blocking is also the doorbell: the CPU that this
-//! thread leaves runs a dispatch, which drains what was dispatched. Only when more records are there already, so that the
-//! thread does not block, a BPF program kicks another CPU.
-//!
-//! Parking is a handshake: the thread first says that it parks, then looks at the ring once more. BPF first writes its
-//! record, then looks whether the engine is parked. One of the two sees the other, unless the record stands behind one that is
-//! still being written: then the ring is not empty, and the engine looks again soon.
+//! level-triggered on the ring of queued tasks and the control socket.
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
+use scherzo_engine_loop::{Core, EngineLoop, EngineSleep, LoopStep};
 use scherzo_policy::Policy;
 use scherzo_wire::channel;
 use scherzo_wire::layout::ControlPage;
 use scherzo_wire::message::{MESSAGE_BYTES, ToDaemon, ToEngine};
-use scherzo_wire::parking::{ParkedWord, park};
 
 use crate::arena::heap_ops;
-use crate::core::Core;
 use crate::kernel::{Kicker, LoadedScheduler, Pages};
 use crate::memory::Usage;
-use crate::rings::{DispatchedRing, QueuedRing};
+use crate::rings::{LibbpfDispatchedRing, LibbpfQueuedRing};
 
-/// While the ring of dispatched tasks is full, or a record is about to be finished, look again after so long.
-const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +60,8 @@ impl Baseline {
 }
 
 /// Everything the loop needs. Built before attaching, since building allocates.
-pub struct SchedulerLoop<'a, P> {
-    core: Rc<RefCell<Core<P>>>,
-    pages: Rc<Pages>,
-    queued: QueuedRing,
-    dispatched: DispatchedRing,
+pub struct SchedulerLoop<'a, P: Policy + 'static> {
+    engine: EngineLoop<P, Pages, LibbpfQueuedRing<Core<P, Pages>>, LibbpfDispatchedRing>,
     kicker: Kicker,
     epoll: OwnedFd,
     socket: &'a OwnedFd,
@@ -96,10 +82,7 @@ struct Ready {
 impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
     /// Maps the rings and registers what the loop waits for. `signals` must stay open as long as the loop runs.
     pub fn new(loaded: &LoadedScheduler<'_>, socket: &'a OwnedFd, signals: &OwnedFd, policy: P) -> Result<Self> {
-        let pages = loaded.pages();
-        let core = Rc::new(RefCell::new(Core::new(policy, Rc::clone(&pages))));
-        let sink = Rc::clone(&core);
-        let queued = QueuedRing::new(loaded.queued_tasks_map(), move |record| sink.borrow_mut().take(record))?;
+        let queued = LibbpfQueuedRing::new(loaded.queued_tasks_map())?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create an epoll instance")?;
         for (fd, what) in
             [(loaded.queued_tasks_map().as_fd(), RING), (socket.as_fd(), SOCKET), (signals.as_fd(), SIGNAL)]
@@ -107,100 +90,58 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(what), epoll::EventFlags::IN)
                 .context("cannot wait for the rings")?;
         }
-        Ok(Self {
-            core,
-            pages,
-            queued,
-            dispatched: DispatchedRing::new(loaded.dispatched_tasks_map())?,
-            kicker: loaded.kicker()?,
-            epoll,
-            socket,
-        })
+        let dispatched = LibbpfDispatchedRing::new(loaded.dispatched_tasks_map())?;
+        let engine = EngineLoop::new(policy, loaded.pages(), queued, dispatched);
+        Ok(Self { engine, kicker: loaded.kicker()?, epoll, socket })
     }
 
     /// Schedules until asked to stop, or until the kernel has taken the scheduler away.
-    pub fn run(&self) -> LoopEnd {
+    pub fn run(&mut self) -> LoopEnd {
         let baseline = Baseline::take();
         let outcome = self.schedule(&baseline);
         // For a last reading of the counters.
-        baseline.publish(self.page());
+        baseline.publish(self.engine.page());
         outcome
     }
 
-    fn schedule(&self, baseline: &Baseline) -> LoopEnd {
+    fn schedule(&mut self, baseline: &Baseline) -> LoopEnd {
         let mut ready = Ready { socket: true, signal: false };
         loop {
-            let nr_dispatched = self.turn();
-            if self.page().exited.load(Relaxed) != 0 {
-                return LoopEnd::Ejected;
+            match self.engine.step(&mut self.kicker) {
+                LoopStep::Read { .. } => {}
+                LoopStep::Dispatched { .. } => {
+                    if let Some(end) = self.look_around(ready, baseline) {
+                        return end;
+                    }
+                }
+                LoopStep::Parked { sleep, .. } => ready = self.wait(sleep),
             }
-            if ready.socket && self.answer_daemon(baseline) == DaemonRequest::Stop {
-                return LoopEnd::Asked;
-            }
-            if ready.signal {
-                return LoopEnd::Signalled;
-            }
-            self.answer_notice();
-            ready = self.park(nr_dispatched);
         }
     }
 
-    fn page(&self) -> &ControlPage {
-        self.pages.control()
-    }
-
-    /// One turn: all the records that are there, then dispatched tasks for all that wait. The number of dispatched tasks.
-    fn turn(&self) -> u64 {
-        self.consume();
-        let mut core = self.core.borrow_mut();
-        core.follow_hotplug();
-        let nr_dispatched = core.dispatch(&self.dispatched);
-        core.publish_order();
-        core.publish_totals();
-        self.page().nr_loops.fetch_add(1, Relaxed);
-        self.page().nr_dispatched.fetch_add(nr_dispatched, Relaxed);
-        nr_dispatched
-    }
-
-    /// Takes the records that are there; their number.
-    fn consume(&self) -> u64 {
-        let nr_records = self.queued.consume() as u64;
-        self.page().nr_records.fetch_add(nr_records, Relaxed);
-        self.page().nr_max_batch.fetch_max(nr_records, Relaxed);
-        nr_records
-    }
-
-    /// Degraded: everything that waited has been looked at, so the kernel side may trust user space again.
-    fn answer_notice(&self) {
-        let seq = self.page().degraded_seq.load(SeqCst);
-        if seq & 1 == 1 && self.page().recovered_seq.load(Relaxed) != seq {
-            self.page().recovered_seq.store(seq, SeqCst);
+    /// What there is to do once in each turn besides records; why the loop ends, if it does.
+    fn look_around(&mut self, ready: Ready, baseline: &Baseline) -> Option<LoopEnd> {
+        if self.engine.page().exited.load(Relaxed) != 0 {
+            return Some(LoopEnd::Ejected);
         }
+        if ready.socket && self.answer_daemon(baseline) == DaemonRequest::Stop {
+            return Some(LoopEnd::Asked);
+        }
+        ready.signal.then_some(LoopEnd::Signalled)
     }
 
-    /// Sleeps until there is something to do, unless there is already. Says what there is besides records.
-    fn park(&self, nr_dispatched: u64) -> Ready {
-        let busy = park(&self.page().parked, || self.consume() > 0);
-        if busy && nr_dispatched > 0 {
-            self.page().nr_doorbells.fetch_add(1, Relaxed);
-            self.kicker.ring();
-        }
-        let timeout = if busy {
-            Some(&NO_WAIT)
-        } else if self.core.borrow().nr_pending() > 0 || !self.queued.is_empty() {
-            Some(&RETRY)
-        } else {
-            None
+    /// Sleeps until there is something to do. Says what there is besides records.
+    fn wait(&self, sleep: EngineSleep) -> Ready {
+        let timeout = match sleep {
+            EngineSleep::No => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+            EngineSleep::AtMost(ns) => {
+                Some(Timespec { tv_sec: (ns / NS_PER_S) as i64, tv_nsec: (ns % NS_PER_S) as i64 })
+            }
+            EngineSleep::UntilWoken => None,
         };
-        let ready = self.wait(timeout);
-        self.page().parked.say(false);
-        ready
-    }
-
-    fn wait(&self, timeout: Option<&Timespec>) -> Ready {
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(RING) }; 3];
         // An interrupted wait is as good as one that ended: the next turn looks at the ring.
-        let nr_events = epoll::wait(&self.epoll, &mut events, timeout).unwrap_or(0);
+        let nr_events = epoll::wait(&self.epoll, &mut events, timeout.as_ref()).unwrap_or(0);
         events[..nr_events].iter().fold(Ready::default(), |ready, event| match event.data.u64() {
             SOCKET => Ready { socket: true, ..ready },
             SIGNAL => Ready { signal: true, ..ready },
@@ -209,7 +150,7 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
     }
 
     /// Handles every request that has arrived.
-    fn answer_daemon(&self, baseline: &Baseline) -> DaemonRequest {
+    fn answer_daemon(&mut self, baseline: &Baseline) -> DaemonRequest {
         let mut packet = [0; MESSAGE_BYTES];
         loop {
             match channel::receive_into(self.socket, &mut packet) {
@@ -222,12 +163,12 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
                     if settings.validate().is_err() {
                         return DaemonRequest::Stop;
                     }
-                    self.core.borrow_mut().apply(&settings);
+                    self.engine.apply(&settings);
                     self.kicker.kick_all();
                     seq
                 }
                 Ok(ToEngine::Refresh { seq }) => {
-                    baseline.publish(self.page());
+                    baseline.publish(self.engine.page());
                     seq
                 }
                 Ok(ToEngine::Unload | ToEngine::Load(_) | ToEngine::Prepare(_)) | Err(_) => return DaemonRequest::Stop,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use scherzo_engine_loop::EnginePages;
 use scherzo_policy::{Construction, Limits, Policy, PolicyVisitor, with_policy};
 use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
@@ -185,7 +186,7 @@ impl PolicyVisitor for Attempt<'_, '_> {
     /// Schedules until the end. All that allocates comes before attaching.
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Output {
         let Self { socket, started, signals, loaded, files, filters } = self;
-        let scheduler = SchedulerLoop::new(loaded, socket, signals, policy)?;
+        let mut scheduler = SchedulerLoop::new(loaded, socket, signals, policy)?;
         memory::lock_all()?;
         loaded.pages().control().resident_bytes.store(memory::resident_bytes(&files.memory_status), Relaxed);
         let link = loaded.attach(&files.kernel)?;

@@ -97,7 +97,12 @@ void *sim_bpf_cpu_stats(void)
 	return bpf_map_lookup_elem(&cpu_stats, &zero);
 }
 
-/* Whether BPF knows that user space has the task. */
+/* When the engine is to be woken for what it has not read, 0 if it is not. */
+u64 sim_bpf_engine_due_ns(void)
+{
+	return engine_due_ns;
+}
+
 /* Since when user space has the task, 0 if it has not. */
 u64 sim_bpf_in_flight_since(struct task_struct *p)
 {

@@ -335,6 +335,7 @@ unsafe extern "C" {
     pub(crate) fn sim_bpf_slots() -> *mut scherzo_wire::layout::Slot;
     pub(crate) fn sim_bpf_cpu_stats() -> *mut scherzo_wire::layout::CpuStats;
     pub(crate) fn sim_bpf_in_flight_since(p: *mut TaskStruct) -> u64;
+    pub(crate) fn sim_bpf_engine_due_ns() -> u64;
     pub(crate) fn sim_bpf_is_park(dsq_id: u64) -> bool;
     pub(crate) fn sim_bpf_ops() -> *mut Ops;
     pub(crate) fn sim_bpf_sched_switch(preempt: bool, prev: *mut TaskStruct, next: *mut TaskStruct);

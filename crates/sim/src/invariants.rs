@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use crate::machine::{Machine, is_park};
 use crate::task::{State, TaskClass, TaskId, TaskPlace};
+use crate::user::ENGINE;
 
 /// User space has so long to answer before the scheduler goes on without it; with the time to notice.
 const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
@@ -38,6 +39,8 @@ pub enum Rule {
     ForbiddenCpu,
     /// A CPU idles although a task waits that it may run.
     IdleBesideWaiting,
+    /// The engine sleeps beside the record of a task, and nobody knows that it is to be woken.
+    OverlookedRecord,
     /// User space has a task for longer than the scheduler should allow.
     OverdueInFlight,
     /// A task is held up by a limit for longer than any may be.
@@ -48,11 +51,13 @@ pub enum Rule {
     Ended,
 }
 
-/// A CPU that idles since then, or a task that waits in a queue since then.
+/// A CPU that idles since then, a task that waits in a queue since then, or an engine that sleeps since then; whether it seems to sleep for
+/// ever.
 #[derive(Clone, Copy, Debug)]
 enum WatchedWait {
     Cpu(usize, u64),
     Task(TaskId, u64),
+    Engine(u64, bool),
 }
 
 /// Looks after the rules.
@@ -68,6 +73,8 @@ pub struct Invariants {
     changed_tasks: Vec<TaskId>,
     /// Tasks that wait in queues other than those of CPUs and limits, in no order.
     waiting: Vec<TaskId>,
+    /// The engine sleeps since then, until somebody wakes it.
+    engine_sleeps_since: Option<u64>,
     /// To be looked at, and when, earliest first.
     watched: VecDeque<(u64, WatchedWait)>,
     /// The task that is looked at next in turns.
@@ -113,8 +120,19 @@ impl Machine {
         report(self, rule, what);
     }
 
+    /// The engine has gone to sleep until it is woken.
+    pub(crate) fn note_engine_asleep(&mut self) {
+        self.invariants.engine_sleeps_since = Some(self.now);
+        self.watch(WatchedWait::Engine(self.now, false));
+    }
+
+    /// It has not, or no longer sleeps.
+    pub(crate) fn note_engine_awake(&mut self) {
+        self.invariants.engine_sleeps_since = None;
+    }
+
     fn watch(&mut self, watched: WatchedWait) {
-        if !self.invariants.may_idle_beside_work {
+        if !self.invariants.may_idle_beside_work || matches!(watched, WatchedWait::Engine(..)) {
             let due = self.now + self.costs.kick_bound_ns();
             self.invariants.watched.push_back((due, watched));
         }
@@ -201,9 +219,31 @@ fn check_task(machine: &mut Machine, id: TaskId) {
     }
 }
 
+/// A wake-up that was asked for may be on its way: so it is looked at twice.
+fn check_engine(machine: &mut Machine, since: u64, is_suspect: bool) {
+    // One that has been woken, and waits for a CPU, will look by itself.
+    let sleeps_on =
+        machine.invariants.engine_sleeps_since == Some(since) && machine.tasks[ENGINE].state == State::Sleeping;
+    if !sleeps_on || !machine.rings.borrow().has_task() || machine.is_engine_due() {
+        return;
+    }
+    if machine.is_disturbed() {
+        machine.watch(WatchedWait::Engine(since, false));
+    } else if is_suspect {
+        let what = format!("the engine has slept since {since} ns beside the record of a task");
+        report(machine, Rule::OverlookedRecord, what);
+    } else {
+        machine.watch(WatchedWait::Engine(since, true));
+    }
+}
+
 /// A CPU that idles, or a task that waits, for as long as a kick may take.
 fn check_watched(machine: &mut Machine, watched: WatchedWait) {
     let found = match watched {
+        WatchedWait::Engine(since, is_suspect) => {
+            check_engine(machine, since, is_suspect);
+            None
+        }
         WatchedWait::Cpu(cpu, since)
             if machine.topology.active.has(cpu)
                 && machine.without_task.has(cpu)

@@ -1,7 +1,7 @@
 //! The simulator: the scheduler's own source over an emulated sched_ext core, in discrete time.
 //!
 //! The BPF source is compiled for the host, unchanged (`native/`, `build.rs`); [`machine`] stands for the kernel, and
-//! [`user`] runs the engine's policy as a task of the machine. A scenario ([`scenario`]) says which CPUs there are and what
+//! [`user`] runs the engine's loop as a task of the machine. A scenario ([`scenario`]) says which CPUs there are and what
 //! runs on them, [`mod@run`] has it happen, and [`report`] says what came of it.
 //!
 //! Nothing that is decided depends on addresses, hash order, floats or the clock of the host: the same scenario and seed
@@ -16,17 +16,15 @@ mod cgroups;
 mod coverage;
 mod eevdf;
 mod energy;
-#[path = "../../engine/src/core.rs"]
-mod engine_core;
 mod events;
 mod fault;
 #[cfg(test)]
 mod functions;
 mod interleave;
 mod invariants;
-mod kernel;
 mod kfuncs;
 mod machine;
+mod pages;
 mod profile;
 mod report;
 mod rings;

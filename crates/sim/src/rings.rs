@@ -1,20 +1,45 @@
-//! What the engine's code takes for the rings.
+//! What the engine's loop takes for libbpf's rings.
 
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use scherzo_engine_loop::{DispatchedRing, QueuedRing, RecordSink};
 use scherzo_wire::layout::{DISPATCHED_RING_BYTES, DispatchedTaskRecord, QueuedTaskRecord};
 
+use crate::interleave;
 use crate::machine::Rings;
 
-/// Dispatched tasks going down.
-pub struct DispatchedRing(pub(crate) Rc<RefCell<Rings>>);
+/// Records coming up.
+pub struct EmulatedQueuedRing(pub(crate) Rc<RefCell<Rings>>);
 
-impl DispatchedRing {
-    /// Writes one dispatched task; false if there is no room.
-    pub fn submit(&self, dispatched: &DispatchedTaskRecord) -> bool {
+impl<S: RecordSink> QueuedRing<S> for EmulatedQueuedRing {
+    /// BPF may go on before each record is looked at. That is a load: what this CPU has written may still be in its store buffer.
+    fn consume(&mut self, nr_most: usize, sink: &mut S) -> usize {
+        let mut nr_records = 0;
+        while nr_records < nr_most {
+            interleave::point();
+            let Some(bytes) = self.0.borrow_mut().take_up() else { break };
+            sink.take(read_queued(&bytes));
+            nr_records += 1;
+        }
+        nr_records
+    }
+
+    fn is_empty(&self) -> bool {
+        interleave::point();
+        self.0.borrow().available() == 0
+    }
+}
+
+/// Dispatched tasks going down.
+pub struct EmulatedDispatchedRing(pub(crate) Rc<RefCell<Rings>>);
+
+impl DispatchedRing for EmulatedDispatchedRing {
+    fn submit(&mut self, dispatched: &DispatchedTaskRecord) -> bool {
+        // The submission is an atomic exchange.
+        interleave::barrier();
         let from = std::ptr::from_ref(dispatched).cast::<u8>();
         // SAFETY: the type is plain integers without padding.
         let bytes = unsafe { std::slice::from_raw_parts(from, size_of::<DispatchedTaskRecord>()) };
@@ -23,7 +48,7 @@ impl DispatchedRing {
 }
 
 /// Reads a record; `None` if it has another size.
-pub(crate) fn read_queued(bytes: &[u8]) -> Option<QueuedTaskRecord> {
+fn read_queued(bytes: &[u8]) -> Option<QueuedTaskRecord> {
     if bytes.len() != size_of::<QueuedTaskRecord>() {
         return None;
     }

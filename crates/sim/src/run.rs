@@ -21,7 +21,7 @@ use crate::report::SimulationReport;
 use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
 use crate::traps;
-use crate::user::{EngineTask, FEW_SLOTS};
+use crate::user::{ENGINE, EngineTask, FEW_SLOTS};
 use crate::work::{Next, Work};
 
 /// The scheduler's memory is one, so there is one run at a time.
@@ -32,8 +32,6 @@ pub(crate) fn lock_scheduler() -> MutexGuard<'static, ()> {
     ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The engine is the first task.
-const ENGINE: TaskId = 0;
 /// `PF_KTHREAD`.
 const KTHREAD: u32 = 0x0020_0000;
 const MS: u64 = 1_000_000;
@@ -134,7 +132,9 @@ impl<'a> Simulation<'a> {
         machine.fault = options.fault;
         let mut engine =
             EngineTask::new(&mut machine, &settings, if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS });
-        engine.hangs_from = scenario.engine_hangs_ms.map(|ms| machine.now + ms * MS);
+        let from = |ms: &Option<toml::Spanned<u64>>| ms.as_ref().map(|ms| machine.now + ms.get_ref() * MS);
+        (engine.hangs_from, engine.gone_from) = (from(&scenario.engine_hangs_ms), from(&scenario.engine_gone_ms));
+        engine.slowdown = scenario.engine_slowdown.as_ref().map_or(1, |factor| *factor.get_ref());
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
         let cgroups = Cgroups::of(scenario);
@@ -166,6 +166,10 @@ impl<'a> Simulation<'a> {
         self.works.push(None);
         self.machine.tasks[ENGINE].remaining_ns = 1;
         self.machine.at(self.machine.now, MachineEvent::Start(ENGINE));
+        if let Some(gone_from) = self.engine.gone_from {
+            // A signal that ends a process wakes it first.
+            self.machine.at(gone_from, MachineEvent::Wake(ENGINE));
+        }
         let nr_stoppers = if self.scenario.event.is_empty() { 0 } else { self.machine.cpus.len() };
         if nr_stoppers > 0 {
             self.machine.create_stoppers(self.groups.len() + 1);
@@ -265,10 +269,14 @@ impl<'a> Simulation<'a> {
                 self.machine.start(cpu, id);
             }
             MachineEvent::Interrupt(cpu) => self.machine.interrupt(cpu),
-            MachineEvent::Notify(cpu) => self.machine.wake(cpu, ENGINE, false),
+            MachineEvent::Notify(cpu) => {
+                self.machine.rings.borrow_mut().notify();
+                self.machine.wake(cpu, ENGINE, false);
+            }
             MachineEvent::Timer(index, _) => self.machine.fire_timer(index),
             MachineEvent::Emptied(cpu) => self.machine.finish_offline(cpu),
             MachineEvent::Scenario(index) => self.happen(index),
+            MachineEvent::Unregister => self.machine.unregister(),
         }
     }
 

@@ -104,6 +104,8 @@ pub struct Task {
     pub in_bpf: bool,
     /// `ops.enqueue` is being called for it (`SCX_OPSS_QUEUEING`).
     pub is_enqueueing: bool,
+    /// It is on its way to another run queue (`TASK_ON_RQ_MIGRATING`), and its `pi_lock` is held.
+    pub is_migrating: bool,
     /// The scheduler is to be told when a local queue takes it (`SCX_TASK_IN_CUSTODY`, from 7.1).
     pub in_custody: bool,
     /// Counts how often that was so: an insertion that was meant for an earlier time is dropped.
@@ -231,6 +233,7 @@ impl Task {
             on_cpu: false,
             in_bpf: false,
             is_enqueueing: false,
+            is_migrating: false,
             in_custody: false,
             queue_seq: 0,
             place: TaskPlace::None,

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use machines::random_scenario;
-use scherzo_sim::{BrokenCopy, CpuSwitch, FailedRun, Mode, Rule, Scenario, SimulationOptions, SwitchPlan};
+use scherzo_sim::{
+    BrokenCopy, CpuSwitch, FailedRun, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SwitchPlan,
+};
 use scherzo_sim::{explore_all, explore_randomly, run};
 
 /// Most interruptions of an episode in which all interleavings are tried.
@@ -33,9 +35,12 @@ fn small_machines() -> Vec<(&'static str, u64, String)> {
     ]
 }
 
+fn small_text(tasks: &str) -> String {
+    format!("about = \"\"\nduration_ms = 1\n[machine]\ncpus = 2\nkernel = \"7.3\"\nhz = 1000\n{tasks}")
+}
+
 fn small_scenario(tasks: &str) -> Scenario {
-    let text = format!("about = \"\"\nduration_ms = 1\n[machine]\ncpus = 2\nkernel = \"7.3\"\nhz = 1000\n{tasks}");
-    Scenario::parse("small.toml", &text).expect("a good scenario")
+    Scenario::parse("small.toml", &small_text(tasks)).expect("a good scenario")
 }
 
 /// Keeps the scenario, and says how to run it again.
@@ -55,7 +60,21 @@ fn small_machines_keep_the_rules_in_all_interleavings() {
             .expect("it can be printed");
         assert!(found.nr_runs > 100, "{name}: {} runs say little", found.nr_runs);
         if let Some(failed) = found.failed {
-            panic!("{name}: {}", report(&failed, &options, &tasks));
+            panic!("{name}: {}", report(&failed, &options, &small_text(&tasks)));
+        }
+    }
+}
+
+/// The engine is woken while a CPU falls idle, among others: that CPU is kicked although it has not switched yet.
+#[test]
+fn an_engine_that_wakes_up_at_any_moment_gets_a_cpu() {
+    for seed in 17..23 {
+        let options = SimulationOptions { seed, kernel_seat: false, ..SimulationOptions::default() };
+        let tasks = "[[group]]\nname = \"hogs\"\nkind = \"hog\"\n\
+                     [[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\ncount = 2\n";
+        let found = explore_all(&small_scenario(tasks), &options, 1);
+        if let Some(failed) = found.failed {
+            panic!("{}", report(&failed, &options, &small_text(tasks)));
         }
     }
 }
@@ -110,4 +129,46 @@ fn a_missing_barrier_is_noticed() {
     let switch = failed.switches[0].to_string();
     assert!(outcome(None, &switch).violations.is_empty(), "with the barrier nothing is wrong");
     assert!(outcome(broken, switch.trim_end_matches('~')).violations.is_empty(), "it is about the store buffer");
+}
+
+/// A CPU's own thread takes a task from there that may not stay, while another CPU takes it from the queue: one of the two gets it.
+#[test]
+fn a_task_that_is_moved_runs_once() {
+    let text = "about = \"\"\nduration_ms = 60\n[machine]\ncpus = 5\nkernel = \"7.3\"\nllcs = 2\nnodes = 2\nthreads_per_core = 2\n\
+                hz = 140\n[[group]]\nname = \"moved\"\nkind = \"napper\"\nnice = -17\ncompute_us = 9873\nsleep_us = 9575\ncpus = [1]\n\
+                [[event]]\nat_us = 11320\nevery_us = 6159\nkind = \"steal\"\nfor_us = 900\n\
+                [[event]]\nat_us = 29529\nevery_us = 38141\nkind = \"affinity\"\ngroup = \"moved\"\n\
+                [[event]]\nat_us = 18120\nevery_us = 5692\nkind = \"affinity\"\ngroup = \"moved\"\n";
+    let scenario = Scenario::parse("moved.toml", text).expect("a good scenario");
+    for seed in 0..100 {
+        let options = SimulationOptions { seed, mode: Mode::LowPower, ..SimulationOptions::default() };
+        if let Err(failed) = explore_randomly(&scenario, &options, seed, NR_CHANGES) {
+            panic!("{}", report(&failed, &options, text));
+        }
+    }
+}
+
+/// That the engine is parked is still in its CPU's store buffer when it looks at the ring: BPF does not see it parked, and it does not see
+/// the record. The wait itself would, but it looks only if the ring has notified somebody since it was found empty.
+#[test]
+fn parking_without_a_barrier_is_noticed() {
+    let text = "about = \"\"\nduration_ms = 10\n[machine]\ncpus = 4\nkernel = \"7.3\"\nhz = 1000\n\
+                [[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = 8\n\
+                [[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\ncount = 4\njitter_percent = 50\n";
+    let scenario = Scenario::parse("parking.toml", text).expect("a good scenario");
+    let options = |seed, fault| SimulationOptions { seed, kernel_seat: false, fault, ..SimulationOptions::default() };
+    let careless = Some(InjectedFault::NoParkingBarrier);
+    let explore = |seed, fault| explore_randomly(&scenario, &options(seed, fault), seed, NR_CHANGES);
+    let seed = (0..400).find(|seed| explore(*seed, careless).is_err()).expect("the engine sleeps beside a record");
+    let failed = explore(seed, careless).expect_err("it fails again");
+    let arguments = failed.arguments(&options(seed, careless));
+    assert_eq!(failed.report.violations[0].rule, Rule::OverlookedRecord, "{arguments}\n{}", failed.report);
+    let held_back = failed.switches.iter().filter(|switch| switch.holds_back).count();
+    assert_eq!(held_back, 1, "it is about the store buffer: {arguments}");
+    let let_out = failed.switches.iter().map(|switch| CpuSwitch { holds_back: false, ..*switch }).collect();
+    let plan = Some(SwitchPlan::Listed(let_out));
+    let report = run(&scenario, &SimulationOptions { plan, ..options(seed, careless) });
+    assert!(report.violations.is_empty(), "nothing is wrong if the store is let out: {report}");
+    let with_barrier = (0..=seed).find_map(|seed| explore(seed, None).err());
+    assert!(with_barrier.is_none(), "with the barrier nothing is wrong: {with_barrier:?}");
 }

@@ -38,6 +38,26 @@ fn the_rules_hold_on_random_machines() {
     assert!(nr_events > 1_000_000, "{nr_events} events say little");
 }
 
+/// So they do while the engine is slow, and when it ends.
+#[test]
+fn the_rules_hold_whatever_becomes_of_the_engine() {
+    for seed in 0..NR_MACHINES / 5 {
+        let mut rng = Rng::with_seed(seed);
+        let text = random_scenario(&mut rng);
+        let fate = match seed % 3 {
+            0 => format!("engine_slowdown = {}\n", 2_u64 << rng.u64(0..15)),
+            1 => format!("engine_gone_ms = {}\n", rng.u64(0..300)),
+            _ => format!("engine_hangs_ms = {}\n", rng.u64(0..300)),
+        };
+        let text = fate + &text;
+        let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
+        let kernel_seat = rng.u8(0..4) == 0;
+        let report = run(&scenario, &SimulationOptions { seed, kernel_seat, ..SimulationOptions::default() });
+        let mut broken = report.violations.iter().filter(|violation| !is_known(&text, violation.rule));
+        assert!(broken.next().is_none(), "seed {seed}, kernel seat: {kernel_seat}\n{text}\n{report}");
+    }
+}
+
 /// The emulation of the kernel's own scheduler loses no task either, whatever happens.
 #[test]
 fn eevdf_keeps_the_rules_on_random_machines() {

@@ -8,8 +8,7 @@
 //! - [`control`]: the control word that switches behaviour while loaded;
 //! - [`message`]: what daemon and engine say to each other;
 //! - [`channel`]: the socket that carries it, with descriptors;
-//! - [`page`]: memory-mapped views of the statistics;
-//! - [`parking`]: who acts when the engine falls asleep while records come.
+//! - [`page`]: memory-mapped views of the statistics.
 //!
 //! Nothing here knows libbpf, D-Bus or a policy.
 
@@ -20,7 +19,6 @@ pub mod control;
 pub mod layout;
 pub mod message;
 pub mod page;
-pub mod parking;
 
 /// Directory of `scherzo_wire.h`, for the build of the BPF object.
 pub const INCLUDE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");

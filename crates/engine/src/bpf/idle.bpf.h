@@ -48,17 +48,27 @@ static __always_inline bool may_not_migrate(const struct task_struct *p, u64 enq
 	return p->migration_disabled;
 }
 
+/* The next idle CPU that the kernel's masks give, as in pick_idle_cpu(), from within RCU's read lock. */
+static __always_inline s32 pick_marked_cpu(struct task_struct *p, u64 flags)
+{
+	if (per_node_idle)
+		return scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
+	return scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+}
+
 /* Any idle CPU that the task may use, from the kernel's masks. */
 VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {
+	struct cpu_ctx *cpuc;
 	s32 cpu;
 
 	/* As in may_run_on(). */
 	bpf_rcu_read_lock();
-	if (per_node_idle)
-		cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
-	else
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+	cpu = pick_marked_cpu(p, flags);
+	cpuc = cpu >= 0 ? cpu_ctx(cpu) : NULL;
+	/* One that goes offline gets no dispatch, and would be woken in vain. It is not marked any more, so this finds another. */
+	if (cpuc && !cpuc->online)
+		cpu = pick_marked_cpu(p, flags);
 	bpf_rcu_read_unlock();
 	return cpu;
 }

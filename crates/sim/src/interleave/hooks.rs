@@ -2,7 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use super::{EXPLORER, Explorer, LaneWait, coroutine};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{CALL, EXPLORER, Explorer, LaneWait, coroutine};
 use crate::task::TaskId;
 
 /// The explorer of this run, if there is one.
@@ -14,13 +17,22 @@ fn with_explorer<R>(f: impl FnOnce(&mut Explorer) -> R) -> Option<R> {
 
 /// The CPU has come to a place where another one may go on.
 pub(crate) fn point() {
-    at_point(1);
+    at_point(CALL);
 }
 
 /// The same, where nothing may stay in the store buffer.
 pub(crate) fn barrier() {
     with_explorer(Explorer::drain_running);
-    at_point(1);
+    at_point(CALL);
+}
+
+/// A plain store outside of the scheduler to memory that it reads: before it another CPU may go on, and after it others may not see it yet.
+pub(crate) fn store(word: &AtomicU64, value: u64) {
+    let address = std::ptr::from_ref(word) as usize;
+    with_explorer(|explorer| explorer.note_access(address, true, CALL));
+    at_point(CALL);
+    with_explorer(|explorer| explorer.buffer(address, size_of::<AtomicU64>()));
+    word.store(value, Relaxed);
 }
 
 /// Holds the lock of a CPU's run queue as long as it is there.
@@ -41,6 +53,11 @@ impl Drop for RunQueueLock {
             with_explorer(|explorer| explorer.unlock(cpu));
         }
     }
+}
+
+/// Whether somebody holds the lock of the CPU's run queue.
+pub(crate) fn is_locked(cpu: usize) -> bool {
+    with_explorer(|explorer| explorer.locks[cpu].is_some()).unwrap_or(false)
 }
 
 /// Waits until the lock of another CPU's run queue is free, without that of `own` meanwhile. True if it was not at once, so that things may
@@ -65,6 +82,11 @@ pub(crate) fn wait_until_off_cpu(id: TaskId) {
 /// Waits until `ops.enqueue` is over for the task.
 pub(crate) fn wait_until_enqueued(id: TaskId) {
     wait_for(LaneWait::Enqueued(id));
+}
+
+/// Waits until the task has arrived where it is being moved to.
+pub(crate) fn wait_until_migrated(id: TaskId) {
+    wait_for(LaneWait::Migrated(id));
 }
 
 fn wait_for(what: LaneWait) {

@@ -20,13 +20,17 @@ use std::ops::RangeInclusive;
 use self::coroutine::Coroutine;
 use self::stores::StoreBuffer;
 use crate::machine::{LaneContext, Machine, MachineEvent};
-use crate::task::TaskId;
+use crate::task::{State, TaskId};
 
-pub(crate) use self::hooks::{RunQueueLock, barrier, pass_lock, point, wait_until_enqueued, wait_until_off_cpu};
+pub(crate) use self::hooks::{RunQueueLock, barrier, is_locked, pass_lock, point, store};
+pub(crate) use self::hooks::{wait_until_enqueued, wait_until_migrated, wait_until_off_cpu};
 pub use self::search::{Exploration, FailedRun, explore_all, explore_randomly};
 
 /// Events of different CPUs within this time may overlap: about what a callback takes.
 const OVERLAP_NS: u64 = 3_000;
+
+/// The site of points that are no instruction of the scheduler: the beginning of a callback, a call of the kernel's, what the engine does.
+const CALL: usize = 1;
 
 /// No episode at all.
 #[expect(clippy::reversed_empty_ranges, reason = "it is meant to be empty")]
@@ -103,10 +107,12 @@ pub(crate) struct RunLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LaneWait {
     RunQueue(usize),
-    /// The task has left its CPU (`p->on_cpu`).
+    /// The task, which is about to sleep, has left its CPU (`p->on_cpu`).
     OffCpu(TaskId),
     /// `ops.enqueue` is over for the task (`SCX_OPSS_QUEUEING`).
     Enqueued(TaskId),
+    /// The task has arrived on its new run queue.
+    Migrated(TaskId),
 }
 
 /// What a CPU is doing.
@@ -249,7 +255,11 @@ impl Explorer {
     fn is_blocked(&self, lane: usize, what: LaneWait) -> bool {
         match what {
             LaneWait::RunQueue(cpu) => self.locks[cpu].is_some_and(|(holder, _)| holder != lane),
-            LaneWait::OffCpu(id) => with_machine_of_run(|machine| machine.tasks[id].on_cpu),
+            // Another waker may have been faster, and the task on a CPU again.
+            LaneWait::OffCpu(id) => {
+                with_machine_of_run(|machine| machine.tasks[id].on_cpu && machine.tasks[id].state == State::Sleeping)
+            }
+            LaneWait::Migrated(id) => with_machine_of_run(|machine| machine.tasks[id].is_migrating),
             LaneWait::Enqueued(id) => with_machine_of_run(|machine| machine.tasks[id].is_enqueueing),
         }
     }

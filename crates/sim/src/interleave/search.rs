@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::{CpuSwitch, NO_EPISODES, RunLog, SwitchChoice, SwitchPlan};
+use super::{CALL, CpuSwitch, NO_EPISODES, RunLog, SwitchChoice, SwitchPlan};
 use crate::report::SimulationReport;
 use crate::run::{SimulationOptions, run_noting};
 use crate::scenario::Scenario;
 
-/// Points that are not an access to memory: the beginning of a callback, a call of the kernel's.
-const CALL: usize = 1;
 /// Where the CPU that ran could not go on.
 const STOP: usize = 0;
 

@@ -8,7 +8,7 @@ use crate::task::{TaskClass, TaskId, TaskPlace};
 impl Machine {
     /// Begins or ends. Each runnable task is taken off its run queue and put back, so that it goes by the new rule.
     pub(crate) fn bypass(&mut self, on: bool) {
-        if self.bypassing == on {
+        if self.bypassing == on || self.is_unregistered {
             return;
         }
         self.bypassing = on;
@@ -20,6 +20,13 @@ impl Machine {
         for cpu in self.topology.online.clone().iter() {
             self.resched_from(self.online_cpu(0), cpu);
         }
+    }
+
+    /// `bpf_scx_unreg()`: nobody keeps the scheduler any more. What follows here is the beginning of `scx_disable_workfn()`, for good: the
+    /// scheduler is passed by, and its timers are stopped.
+    pub(crate) fn unregister(&mut self) {
+        self.bypass(true);
+        self.is_unregistered = true;
     }
 
     /// `do_enqueue_task()` while it lasts: up to 6.18 in the global queue, later in one of the CPU's.

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use crate::abi::{CpuMask, CssSet, TaskGroup};
-use crate::interleave::RunQueueLock;
+use crate::interleave::{self, RunQueueLock};
 use crate::scenario::SchedPolicySpec;
 use crate::task::{State, Task, TaskClass, TaskId};
 
@@ -11,11 +11,22 @@ use crate::task::{State, Task, TaskClass, TaskId};
 const RESTORE: u64 = 0x2;
 
 impl Machine {
+    /// `task_rq_lock()`: the task's CPU, whose run queue is locked. Another CPU may take the task meanwhile.
+    fn lock_task(&self, id: TaskId) -> (usize, RunQueueLock) {
+        loop {
+            interleave::wait_until_migrated(id);
+            let cpu = self.tasks[id].cpu;
+            let locked = RunQueueLock::hold(cpu);
+            if self.tasks[id].cpu == cpu && !self.tasks[id].is_migrating {
+                return (cpu, locked);
+            }
+        }
+    }
+
     /// Takes a task off its run queue, changes it, and puts it back. A current task stays on its CPU.
     fn change(&mut self, id: TaskId, by: impl FnOnce(&mut Task)) {
-        let cpu = self.tasks[id].cpu;
+        let (cpu, _locked) = self.lock_task(id);
         let caller = self.online_cpu(0);
-        let _locked = RunQueueLock::hold(cpu);
         let is_queued = self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued();
         let is_current = self.cpus[cpu].curr == Some(id);
         if is_queued {
@@ -102,11 +113,14 @@ impl Machine {
         }
     }
 
-    /// `move_queued_task()`.
+    /// `move_queued_task()`, if the task is still waiting on that CPU once its run queue is locked.
     pub(super) fn move_queued(&mut self, on_cpu: usize, id: TaskId, to: usize) {
-        let _locked = RunQueueLock::hold(to);
+        let from = self.tasks[id].cpu;
+        let (cpu, locked) = self.lock_task(id);
+        if cpu != from || self.cpus[cpu].curr == Some(id) || self.tasks[id].state != State::Runnable {
+            return;
+        }
         if self.tasks[id].class != TaskClass::Ext {
-            let from = self.tasks[id].cpu;
             self.cpus[from].realtime.retain(|other| *other != id);
             self.tasks[id].cpu = to;
             self.cpus[to].realtime.push_back(id);
@@ -116,7 +130,11 @@ impl Machine {
         self.take_from_bpf(on_cpu, id, 0);
         self.leave_place(id);
         self.tasks[id].direct = None;
+        self.tasks[id].is_migrating = true;
         self.tasks[id].cpu = to;
+        drop(locked);
+        let _locked = RunQueueLock::hold(to);
+        self.tasks[id].is_migrating = false;
         self.on(on_cpu, |machine| machine.do_enqueue(on_cpu, id, 0));
         if self.cpus[to].curr.is_none() {
             self.resched_from(on_cpu, to);

@@ -1,7 +1,7 @@
 //! CPUs interrupt each other: `resched_curr()`, `scx_bpf_kick_cpu()` and the work that is left to interrupts.
 
 use super::{InjectedFault, Machine, MachineEvent, Timer};
-use crate::interleave::RunQueueLock;
+use crate::interleave::{self, RunQueueLock};
 use crate::task::TaskClass;
 
 /// `SCX_KICK_IDLE`.
@@ -32,7 +32,7 @@ impl Machine {
             // It stays in the list of the CPU until that is back.
             MachineEvent::Interrupt(cpu) => !self.topology.online.has(cpu),
             MachineEvent::Done(cpu, run) => self.cpus[cpu].run != run,
-            MachineEvent::Timer(index, start) => self.timers[index].nr_starts != start,
+            MachineEvent::Timer(index, start) => self.is_unregistered || self.timers[index].nr_starts != start,
             _ => false,
         }
     }
@@ -56,7 +56,8 @@ impl Machine {
     pub(super) fn kick(&mut self, from: usize, cpu: usize, flags: u64) {
         if flags & KICK_IDLE == 0 {
             self.cpus[from].kicks.insert((cpu, flags & KICK_PREEMPT != 0));
-        } else if cpu != from && self.can_skip_idle_kick(cpu) {
+        } else if cpu != from && !interleave::is_locked(cpu) && self.can_skip_idle_kick(cpu) {
+            // `raw_spin_rq_trylock()`: of a CPU that is about to fall idle nobody knows until it has.
             return;
         } else {
             self.cpus[from].idle_kicks.insert(cpu);

@@ -59,9 +59,11 @@ pub enum MachineEvent {
     Emptied(usize),
     /// An event of the scenario.
     Scenario(usize),
+    /// The kernel takes the scheduler away, whose process is gone.
+    Unregister,
 }
 
-/// What goes wrong on purpose between the scheduler and the kernel, to see that somebody notices.
+/// What goes wrong on purpose between the scheduler and the kernel or the engine, to see that somebody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// One insertion is forgotten.
@@ -72,6 +74,8 @@ pub enum InjectedFault {
     ForbiddenCpu,
     /// Idle CPUs are not kicked.
     ForgottenKicks,
+    /// What the engine says of its parking may take effect after its second look.
+    NoParkingBarrier,
     /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
     KeptFromMigrating,
 }
@@ -153,6 +157,7 @@ pub struct Machine {
     nr_iterators: u64,
     next_sequence: u64,
     bypassing: bool,
+    is_unregistered: bool,
     is_baseline: bool,
     /// The host has some CPU until then.
     stolen_until: u64,
@@ -235,6 +240,7 @@ impl Machine {
             nr_iterators: 0,
             next_sequence: 0,
             bypassing: false,
+            is_unregistered: false,
             is_baseline: false,
             stolen_until: 0,
             error: None,
@@ -321,7 +327,7 @@ impl Machine {
             | MachineEvent::Emptied(cpu) => cpu,
             MachineEvent::Wake(id) | MachineEvent::Start(id) => self.online_cpu(self.tasks[id].cpu),
             MachineEvent::Timer(index, _) => self.online_cpu(self.timers[index].cpu),
-            MachineEvent::Scenario(_) => self.online_cpu(0),
+            MachineEvent::Scenario(_) | MachineEvent::Unregister => self.online_cpu(0),
         }
     }
 
@@ -393,6 +399,13 @@ impl Machine {
         // SAFETY: the task is alive, and the function only reads the scheduler's memory.
         let since = self.bpf(0, |_| unsafe { abi::sim_bpf_in_flight_since(raw) });
         (since != 0).then_some(since)
+    }
+
+    /// Whether BPF knows that it has to wake the engine.
+    #[allow(unsafe_code)]
+    pub(crate) fn is_engine_due(&mut self) -> bool {
+        // SAFETY: the function only reads the scheduler's memory.
+        self.bpf(0, |_| unsafe { abi::sim_bpf_engine_due_ns() }) != 0
     }
 
     /// The control page.

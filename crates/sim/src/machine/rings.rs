@@ -26,6 +26,8 @@ pub struct Rings {
     up: VecDeque<RingRecord>,
     produced: u64,
     consumed: u64,
+    /// The reader has been notified, and has not found it empty since.
+    is_ready: bool,
     down: VecDeque<Vec<u64>>,
     down_bytes: u64,
 }
@@ -50,6 +52,25 @@ impl Rings {
         if let Some(record) = self.up.iter_mut().rev().find(|record| record.address == address) {
             record.state = state;
         }
+    }
+
+    /// The reader is woken, if it waits.
+    pub(crate) fn notify(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// `ep_send_events()`: whether a wait for it is over at once. It is asked (`ringbuf_map_poll()`) only if it has notified its reader since
+    /// it was found empty last: what this has been for is still there.
+    pub(crate) fn poll(&mut self) -> bool {
+        self.is_ready &= self.available() > 0;
+        self.is_ready
+    }
+
+    /// Whether a task waits for the answer to a record that is complete.
+    pub(crate) fn has_task(&self) -> bool {
+        const ENQUEUE: u64 = scherzo_wire::layout::RecordKind::Enqueue as u64;
+        let is_task = |record: &RingRecord| record.data.first().is_some_and(|word| word & 0xffff_ffff == ENQUEUE);
+        self.up.iter().any(|record| record.state == RecordState::Submitted && is_task(record))
     }
 
     /// `BPF_RB_AVAIL_DATA`.

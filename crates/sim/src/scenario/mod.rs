@@ -30,7 +30,11 @@ pub struct Scenario {
     #[serde(default)]
     pub warmup_ms: u64,
     /// The engine hangs from then on, counted from the beginning.
-    pub engine_hangs_ms: Option<u64>,
+    pub engine_hangs_ms: Option<Spanned<u64>>,
+    /// The engine's process ends then, and the kernel unregisters the scheduler.
+    pub engine_gone_ms: Option<Spanned<u64>>,
+    /// Each step of the engine's loop takes so many times as long as it should.
+    pub engine_slowdown: Option<Spanned<u64>>,
     /// The machine.
     pub machine: MachineSpec,
     /// Control groups.
@@ -224,6 +228,7 @@ impl Scenario {
         in_range("duration_ms", &self.duration_ms, 1, 3_600_000)?;
         let machine = &self.machine;
         machine.check()?;
+        self.check_engine()?;
         for (index, cgroup) in self.cgroup.iter().enumerate() {
             let cgroup = cgroup.get_ref();
             in_range("weight", &cgroup.weight, 1, 10_000)?;
@@ -239,6 +244,22 @@ impl Scenario {
         }
         self.event.iter().try_for_each(|event| self.check_event(event))?;
         self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))
+    }
+
+    /// What happens to the engine happens within the scenario, and to an engine that is there.
+    fn check_engine(&self) -> Result<(), ScenarioError> {
+        let end_ms = self.warmup_ms + *self.duration_ms.get_ref();
+        for (key, time) in [("engine_hangs_ms", &self.engine_hangs_ms), ("engine_gone_ms", &self.engine_gone_ms)] {
+            time.as_ref().map_or(Ok(()), |time| in_range(key, time, 0, end_ms))?;
+        }
+        self.engine_slowdown.as_ref().map_or(Ok(()), |factor| in_range("engine_slowdown", factor, 1, 100_000))?;
+        match (&self.engine_hangs_ms, &self.engine_gone_ms) {
+            (Some(hangs), Some(gone)) if hangs.get_ref() >= gone.get_ref() => {
+                let reason = format!("engine_hangs_ms is {}, the engine is gone by then", hangs.get_ref());
+                Err(ScenarioError(hangs.span(), reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A control group that is named is one of the first so many.
@@ -359,6 +380,18 @@ mod tests {
             ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"steal\"", "a.toml:8: event Steal: for_us is missing"),
             ("cpus = 2", "cpus = 2\nnodes = 2", "a.toml:5: nodes is 2, allowed is 1 to 1"),
             ("cpus = 2", "cpus = 2\ncores = [{ count = 3 }]", "a.toml:4: cpus is 2, the cores have 3"),
+            (
+                "duration_ms",
+                "engine_slowdown = 0\nduration_ms",
+                "a.toml:2: engine_slowdown is 0, allowed is 1 to 100000",
+            ),
+            ("duration_ms", "engine_gone_ms = 11\nduration_ms", "a.toml:2: engine_gone_ms is 11, allowed is 0 to 10"),
+            ("duration_ms", "engine_hangs_ms = 12\nduration_ms", "a.toml:2: engine_hangs_ms is 12, allowed is 0 to 10"),
+            (
+                "duration_ms",
+                "engine_gone_ms = 4\nengine_hangs_ms = 5\nduration_ms",
+                "a.toml:3: engine_hangs_ms is 5, the engine is gone by then",
+            ),
         ] {
             let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).unwrap_err();
             assert_eq!(error.to_string(), message);

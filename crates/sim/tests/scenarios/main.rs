@@ -5,6 +5,7 @@
 
 mod broken;
 mod eevdf;
+mod engine;
 mod limits;
 mod nappers;
 
@@ -346,6 +347,17 @@ fn changes_at_any_moment_break_no_rule() {
                 let report = run(&on_kernel(name, kernel), &options);
                 assert!(report.violations.is_empty(), "{name} on {kernel}, {options:?}\n{report}");
             }
+        }
+    }
+}
+
+/// A CPU on its way out that is taken for an idle one is woken in vain, and no other is in its place.
+#[test]
+fn cpus_that_go_offline_are_not_woken_in_place_of_others() {
+    for seed in 1..=12 {
+        for kernel_seat in [true, false] {
+            let options = SimulationOptions { seed, kernel_seat, ..SimulationOptions::default() };
+            all_rules_hold(&run(&scenario("hotplug-idle"), &options));
         }
     }
 }

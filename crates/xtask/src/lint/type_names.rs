@@ -14,8 +14,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("Command", "the subcommands of a program, by custom"),
     ("Options", "the options of a program, by custom"),
     ("Error", "the error of a library, by custom"),
-    ("DispatchedRing", "the simulator compiles the engine's core.rs against its own"),
-    ("Pages", "the simulator compiles the engine's core.rs against its own"),
 ];
 
 /// Each name, and the files that define it.

@@ -8,7 +8,7 @@ pub trait ParkedWord {
     fn say(&self, parked: bool);
 
     /// No access after this takes effect before one that comes before it.
-    fn full_barrier();
+    fn full_barrier(&self);
 }
 
 impl ParkedWord for AtomicU64 {
@@ -16,7 +16,7 @@ impl ParkedWord for AtomicU64 {
         self.store(parked.into(), Ordering::Relaxed);
     }
 
-    fn full_barrier() {
+    fn full_barrier(&self) {
         fence(Ordering::SeqCst);
     }
 }
@@ -25,6 +25,6 @@ impl ParkedWord for AtomicU64 {
 /// then reads whether the engine is parked. So a record that is not seen here wakes the engine.
 pub fn park<W: ParkedWord, T>(parked: &W, look: impl FnOnce() -> T) -> T {
     parked.say(true);
-    W::full_barrier();
+    parked.full_barrier();
     look()
 }

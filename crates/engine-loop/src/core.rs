@@ -11,8 +11,7 @@ use scherzo_wire::control::ControlWord;
 use scherzo_wire::layout::{self, ControlPage, QueuedTaskRecord, RecordKind};
 use scherzo_wire::message::LoadSettings;
 
-use crate::kernel::Pages;
-use crate::rings::DispatchedRing;
+use crate::environment::{DispatchedRing, EnginePages, RecordSink};
 
 /// Other CPUs start to carry them out after so many, not only after the whole batch.
 const ANNOUNCE_EVERY: u64 = 32;
@@ -20,23 +19,17 @@ const ANNOUNCE_EVERY: u64 = 32;
 const DEFAULT_SLICE_NS: u64 = 1_000_000;
 
 /// The policy with the shared memory it publishes to.
-pub struct Core<P> {
+pub struct Core<P, M> {
     policy: P,
-    pages: Rc<Pages>,
+    pages: Rc<M>,
     nr_bad_records: u64,
     nr_cpus: u64,
     /// An answer for a record that the policy would not take.
     unclassified: Option<layout::DispatchedTaskRecord>,
 }
 
-impl<P: Policy> Core<P> {
-    /// A policy that publishes to these pages.
-    pub fn new(policy: P, pages: Rc<Pages>) -> Self {
-        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unclassified: None }
-    }
-
-    /// One record from the ring; `None` is one of the wrong size.
-    pub fn take(&mut self, record: Option<QueuedTaskRecord>) {
+impl<P: Policy, M: EnginePages> RecordSink for Core<P, M> {
+    fn take(&mut self, record: Option<QueuedTaskRecord>) {
         let kind = record.and_then(|record| RecordKind::from_wire(record.kind));
         let (Some(record), Some(kind)) = (record, kind) else {
             self.nr_bad_records += 1;
@@ -61,9 +54,16 @@ impl<P: Policy> Core<P> {
             RecordKind::Notice => {}
         }
     }
+}
+
+impl<P: Policy, M: EnginePages> Core<P, M> {
+    /// A policy that publishes to these pages.
+    pub(crate) fn new(policy: P, pages: Rc<M>) -> Self {
+        Self { policy, pages, nr_bad_records: 0, nr_cpus: 0, unclassified: None }
+    }
 
     /// Tells how many CPUs there are now.
-    pub fn follow_hotplug(&mut self) {
+    pub(crate) fn follow_hotplug(&mut self) {
         let nr_cpus = self.pages.control().nr_online_cpus.load(Relaxed);
         if nr_cpus > 0 && nr_cpus != self.nr_cpus {
             self.nr_cpus = nr_cpus;
@@ -82,7 +82,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Writes dispatched tasks until nothing waits or there is no room; the number written.
-    pub fn dispatch(&mut self, ring: &DispatchedRing) -> u64 {
+    pub(crate) fn dispatch(&mut self, ring: &mut impl DispatchedRing) -> u64 {
         let mut nr_dispatched = 0;
         if let Some(dispatched) = self.unclassified.take() {
             nr_dispatched += u64::from(ring.submit(&dispatched));
@@ -105,12 +105,12 @@ impl<P: Policy> Core<P> {
     }
 
     /// Tasks that wait to be dispatched, because the ring is full.
-    pub fn nr_pending(&self) -> usize {
+    pub(crate) fn nr_pending(&self) -> usize {
         self.policy.nr_pending()
     }
 
     /// The order may change by itself, when interactive turns to arrival order and back.
-    pub fn publish_order(&self) {
+    pub(crate) fn publish_order(&self) {
         let Some(word) = ControlWord::unpack(self.pages.control().word.load(Relaxed)) else { return };
         let order = self.policy.order();
         if order != word.order {
@@ -119,7 +119,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Follows new settings: limits first, then one store of the control word with a new generation.
-    pub fn apply(&mut self, settings: &LoadSettings) {
+    pub(crate) fn apply(&mut self, settings: &LoadSettings) {
         self.policy.set_settings((*settings).into());
         let page = self.pages.control();
         publish_limits(page, settings);
@@ -135,7 +135,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Brings the policy's counters in the page up to date.
-    pub fn publish_totals(&self) {
+    pub(crate) fn publish_totals(&self) {
         let totals = self.policy.totals();
         let page = self.pages.control();
         page.nr_interactive.store(totals.nr_interactive, Relaxed);
@@ -148,6 +148,7 @@ impl<P: Policy> Core<P> {
     }
 }
 
+#[inline]
 fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     QueuedTask {
         slot: SlotId(record.slot),
@@ -165,6 +166,7 @@ fn queued_task(record: &QueuedTaskRecord) -> QueuedTask {
     }
 }
 
+#[inline]
 fn wire_dispatched(dispatched: &DispatchedTask) -> layout::DispatchedTaskRecord {
     let mut flags = dispatched.class as u32;
     if dispatched.order == Order::Fifo {
