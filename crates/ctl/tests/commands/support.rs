@@ -39,8 +39,23 @@ impl Bus {
 
     pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
-        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
+        command.args(arguments);
+        self.settle(&mut command);
+        command
+    }
+
+    /// On this bus, with settings of its own.
+    fn settle(&self, command: &mut tokio::process::Command) {
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
         command.env("XDG_CONFIG_HOME", self.0.directory().join("config"));
+    }
+
+    /// The same, where all signals do what they do by default: a shell that runs the tests in the background ignores some, and
+    /// what is ignored stays so for all that is started.
+    pub fn command_with_default_signals(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new("env");
+        command.arg("--default-signal").arg(env!("CARGO_BIN_EXE_scherzoctl")).args(arguments);
+        self.settle(&mut command);
         command
     }
 
