@@ -1,5 +1,6 @@
 //! The service on a bus of its own, and `scherzoctl` talking to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -30,7 +31,14 @@ impl Bus {
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
         let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
         let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
-        let parts = Parts { root: self.root(), set_policy: simulated::set_policy, engine, bus, inputs };
+        let parts = Parts {
+            root: self.root(),
+            set_policy: simulated::set_policy,
+            engine,
+            bus,
+            callers: Arc::default(),
+            inputs,
+        };
         tokio::spawn(async move { serve(parts, inbox, Polkit::trusting(trusted_uid)).await.unwrap() });
         while self.ctl(&["status"]).await.code == 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;

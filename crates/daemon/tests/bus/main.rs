@@ -11,6 +11,7 @@ mod contract;
 mod control_groups;
 mod descriptions;
 mod faults;
+mod flood;
 mod floods;
 mod foreground;
 mod holds;

@@ -1,0 +1,354 @@
+//! The socket to the bus, on which calls wait for their turn before the library has them, and on which a turn ends when the bus has
+//! taken the answer. See [`crate::callers`].
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
+use scherzo_api::Error;
+use scherzo_api::catalogue::gettext_noop;
+use scherzo_api::names::INTERFACE;
+use tokio::io::{AsyncReadExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Mutex;
+use zbus::address::transport::{Transport, UnixSocket};
+use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
+use zbus::export::async_trait::async_trait;
+use zbus::message::{Flags, Header, Type};
+use zbus::{Address, DBusError, Message};
+
+use crate::callers::{Callers, Cost, Fate, WaitingCall};
+
+/// So much is read at a time.
+const BUFFER_BYTES: usize = 16 << 10;
+/// The longest call that is read, and signal: many times what any of the interface needs.
+const MAX_BYTES: usize = 64 << 10;
+/// Where a message has its kind, its flags, and the lengths of its body and of the fields of its header.
+const KIND: usize = 1;
+const FLAGS: usize = 2;
+const BODY_LENGTH: usize = 4;
+const FIELDS_LENGTH: usize = 12;
+/// The header before its fields, which are filled up to a multiple of this.
+const START_BYTES: usize = 16;
+const ALIGNMENT: usize = 8;
+/// The most descriptors that an answer carries.
+const MAX_FDS: usize = 4;
+/// Methods with long answers, or that look at the host.
+const LONG: [&str; 4] = ["GetHistory", "GetHistorySince", "DescribeSettings", "Diagnose"];
+
+/// A connection to the bus, whose calls take turns.
+#[derive(Debug)]
+pub(crate) struct BusSocket {
+    stream: UnixStream,
+    callers: Arc<Callers>,
+}
+
+impl BusSocket {
+    /// Connects.
+    pub(crate) async fn connect(address: &Address, callers: Arc<Callers>) -> anyhow::Result<Self> {
+        let Transport::Unix(transport) = address.transport() else { bail!("{address} is not a Unix socket") };
+        let stream = match transport.path() {
+            UnixSocket::File(path) => UnixStream::connect(path).await,
+            UnixSocket::Abstract(name) => connect_to_abstract(name.as_encoded_bytes()),
+            _ => bail!("{address} is not a socket that one can connect to"),
+        };
+        Ok(Self { stream: stream.with_context(|| format!("cannot connect to {address}"))?, callers })
+    }
+}
+
+fn connect_to_abstract(name: &[u8]) -> io::Result<UnixStream> {
+    let stream = StdUnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+impl Socket for BusSocket {
+    type ReadHalf = Calls;
+    type WriteHalf = Answers;
+
+    fn split(self) -> Split<Calls, Answers> {
+        let (read, write) = self.stream.into_split();
+        let writer = Arc::new(Mutex::new(Writer(write)));
+        let incoming = Incoming { stream: read, bytes: Vec::new(), nr_to_skip: 0 };
+        let calls =
+            Calls { incoming, callers: Arc::clone(&self.callers), writer: Arc::clone(&writer), asked: HashMap::new() };
+        Split::new(calls, Answers { writer, callers: self.callers })
+    }
+}
+
+/// What comes from the bus.
+#[derive(Debug)]
+struct Incoming {
+    stream: OwnedReadHalf,
+    bytes: Vec<u8>,
+    /// The rest of a message that is too long.
+    nr_to_skip: usize,
+}
+
+/// A message that has come.
+#[derive(Debug)]
+struct Arrived {
+    bytes: Vec<u8>,
+    /// It was too long, and has lost its body.
+    is_cut: bool,
+}
+
+impl Incoming {
+    /// Reads more; nothing is lost if this is not waited for to its end.
+    async fn read(&mut self) -> io::Result<()> {
+        self.bytes.reserve(BUFFER_BYTES);
+        match self.stream.read_buf(&mut self.bytes).await? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the bus has closed the connection")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next message, if all of it has come.
+    fn next(&mut self) -> io::Result<Option<Arrived>> {
+        let nr_skipped = self.nr_to_skip.min(self.bytes.len());
+        self.bytes.drain(..nr_skipped);
+        self.nr_to_skip -= nr_skipped;
+        if self.bytes.len() < START_BYTES {
+            return Ok(None);
+        }
+        let header = (START_BYTES + self.length_at(FIELDS_LENGTH)?).next_multiple_of(ALIGNMENT);
+        let body = self.length_at(BODY_LENGTH)?;
+        let is_limited =
+            matches!(self.bytes[KIND], kind if kind == Type::MethodCall as u8 || kind == Type::Signal as u8);
+        let is_cut = is_limited && header + body > MAX_BYTES;
+        if is_cut && header > MAX_BYTES {
+            self.nr_to_skip = header + body;
+            return self.next();
+        }
+        let length = if is_cut { header } else { header + body };
+        if self.bytes.len() < length {
+            return Ok(None);
+        }
+        let mut bytes: Vec<u8> = self.bytes.drain(..length).collect();
+        if is_cut {
+            bytes[BODY_LENGTH..BODY_LENGTH + size_of::<u32>()].fill(0);
+            self.nr_to_skip = body;
+        }
+        Ok(Some(Arrived { bytes, is_cut }))
+    }
+
+    fn length_at(&self, offset: usize) -> io::Result<usize> {
+        let mut length = [0; size_of::<u32>()];
+        length.copy_from_slice(&self.bytes[offset..offset + size_of::<u32>()]);
+        match self.bytes[0] {
+            b'l' => Ok(u32::from_le_bytes(length) as usize),
+            b'B' => Ok(u32::from_be_bytes(length) as usize),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "what the bus sends is no message")),
+        }
+    }
+}
+
+/// What the library reads. It has a call only once its turn has come, and everything else at once.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    incoming: Incoming,
+    callers: Arc<Callers>,
+    writer: Arc<Mutex<Writer>>,
+    /// Names whose users the bus has been asked for, by the number of the question.
+    asked: HashMap<NonZeroU32, String>,
+}
+
+impl Calls {
+    /// The message that the library shall have, if this one is for it now.
+    async fn sort(&mut self, mut arrived: Arrived, seq: u64) -> zbus::Result<Option<Message>> {
+        let wants_answer = arrived.bytes[FLAGS] & Flags::NO_REPLY_EXPECTED.bits() == 0;
+        // All calls are answered, so that it is seen when each of them is done; what is not wanted is not sent.
+        arrived.bytes[FLAGS] &= !Flags::NO_REPLY_EXPECTED.bits();
+        let message = parse(arrived.bytes, seq).await?;
+        let header = message.header();
+        match header.message_type() {
+            Type::MethodCall => {}
+            Type::Signal if arrived.is_cut => return Ok(None),
+            Type::Signal => return Ok(Some(message)),
+            Type::MethodReturn | Type::Error => {
+                let asked = header.reply_serial().and_then(|serial| self.asked.remove(&serial));
+                let Some(name) = asked else { return Ok(Some(message)) };
+                self.callers.know(name, message.body().deserialize().ok());
+                return Ok(None);
+            }
+        }
+        let Some(sender) = header.sender() else { return Ok(Some(message)) };
+        let call = WaitingCall {
+            sender: sender.to_string(),
+            serial: header.primary().serial_num().get(),
+            cost: cost(&header),
+            wants_answer,
+            bytes: message.data().to_vec(),
+        };
+        if arrived.is_cut {
+            let problem = Error::LimitReached(gettext_noop("The request is too long.").into());
+            self.refuse(call, &problem).await?;
+            return Ok(None);
+        }
+        let fate = self.callers.come(call);
+        self.meet(fate, seq).await
+    }
+
+    async fn meet(&mut self, fate: Fate, seq: u64) -> zbus::Result<Option<Message>> {
+        match fate {
+            Fate::Begins(call) => parse(call.bytes, seq).await.map(Some),
+            Fate::Waits => Ok(None),
+            Fate::WaitsForUser(name) => self.ask_for_user(name).await.map(|()| None),
+            Fate::IsRefused(call) => {
+                let problem = gettext_noop("Too many requests wait for an answer. Try again later.");
+                self.refuse(call, &Error::LimitReached(problem.into())).await.map(|()| None)
+            }
+            Fate::ComesTooLate(call) => {
+                let problem = gettext_noop("The service is being stopped. Try again when it is back.");
+                self.refuse(call, &Error::Busy(problem.into())).await.map(|()| None)
+            }
+        }
+    }
+
+    async fn ask_for_user(&mut self, name: String) -> zbus::Result<()> {
+        let question = Message::method_call("/org/freedesktop/DBus", "GetConnectionUnixUser")
+            .destination("org.freedesktop.DBus")
+            .interface("org.freedesktop.DBus")
+            .build(&name)?;
+        self.asked.insert(question.primary_header().serial_num(), name);
+        self.writer.lock().await.send_message(&question).await
+    }
+
+    async fn refuse(&mut self, call: WaitingCall, problem: &Error) -> zbus::Result<()> {
+        if !call.wants_answer {
+            return Ok(());
+        }
+        let call = parse(call.bytes, 0).await?;
+        self.writer.lock().await.send_message(&problem.create_reply(&call.header())?).await
+    }
+}
+
+#[async_trait]
+impl ReadHalf for Calls {
+    async fn receive_message(
+        &mut self,
+        seq: u64,
+        received: &mut Vec<u8>,
+        _: &mut Vec<OwnedFd>,
+    ) -> zbus::Result<Message> {
+        self.incoming.bytes.append(received);
+        loop {
+            while let Some(fate) = self.callers.next() {
+                if let Some(message) = self.meet(fate, seq).await? {
+                    return Ok(message);
+                }
+            }
+            if let Some(arrived) = self.incoming.next()? {
+                match self.sort(arrived, seq).await? {
+                    Some(message) => return Ok(message),
+                    None => continue,
+                }
+            }
+            tokio::select! {
+                read = self.incoming.read() => read?,
+                () = self.callers.change() => {}
+            }
+        }
+    }
+
+    /// Nothing that the service is sent carries descriptors: the kernel closes those that somebody sends.
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        Ok((self.incoming.stream.read(buffer).await?, Vec::new()))
+    }
+
+    fn can_pass_unix_fd(&self) -> bool {
+        true
+    }
+}
+
+/// What a call takes.
+fn cost(call: &Header<'_>) -> Cost {
+    match (call.interface(), call.member()) {
+        (Some(interface), Some(member)) if interface == INTERFACE && LONG.contains(&member.as_str()) => Cost::Long,
+        (Some(interface), _) if interface == INTERFACE => Cost::Simple,
+        _ => Cost::Read,
+    }
+}
+
+async fn parse(mut bytes: Vec<u8>, seq: u64) -> zbus::Result<Message> {
+    Whole.receive_message(seq, &mut bytes, &mut Vec::new()).await
+}
+
+/// The library's parser of messages, for those that have come already: there is nothing more to read.
+#[derive(Debug)]
+struct Whole;
+
+#[async_trait]
+impl ReadHalf for Whole {
+    async fn recvmsg(&mut self, _: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        Ok((0, Vec::new()))
+    }
+}
+
+/// What the library writes.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    writer: Arc<Mutex<Writer>>,
+    callers: Arc<Callers>,
+}
+
+#[async_trait]
+impl WriteHalf for Answers {
+    async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
+        let header = message.header();
+        let (Some(name), Some(serial)) = (header.destination(), header.reply_serial()) else {
+            return self.writer.lock().await.send_message(message).await;
+        };
+        let sent = match self.callers.is_wanted(name, serial.get()) {
+            true => self.writer.lock().await.send_message(message).await,
+            false => Ok(()),
+        };
+        self.callers.end_turn(name, serial.get());
+        sent
+    }
+
+    async fn sendmsg(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        self.writer.lock().await.sendmsg(bytes, fds).await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.writer.lock().await.close().await
+    }
+
+    fn can_pass_unix_fd(&self) -> bool {
+        true
+    }
+}
+
+/// Writes messages, each as a whole.
+#[derive(Debug)]
+struct Writer(OwnedWriteHalf);
+
+#[async_trait]
+impl WriteHalf for Writer {
+    async fn sendmsg(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        let stream: &UnixStream = self.0.as_ref();
+        stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), bytes, fds)).await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(self.0.as_ref().as_fd(), Shutdown::Both)?)
+    }
+}
+
+fn send(stream: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    Ok(rustix::net::sendmsg(stream, &[io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
+}
