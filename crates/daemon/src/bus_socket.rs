@@ -352,3 +352,101 @@ fn send(stream: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Res
     }
     Ok(rustix::net::sendmsg(stream, &[io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    fn message(member: &str, body: &str) -> Vec<u8> {
+        let message = Message::method_call("/org/example", member).interface("org.example").build(&body).unwrap();
+        message.data().to_vec()
+    }
+
+    fn incoming() -> (Incoming, OwnedWriteHalf, impl Sized) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let ((stream, write), (read, bus)) = (here.into_split(), there.into_split());
+        (Incoming { stream, bytes: Vec::new(), nr_to_skip: 0 }, bus, (write, read))
+    }
+
+    async fn next(incoming: &mut Incoming) -> Arrived {
+        loop {
+            if let Some(arrived) = incoming.next().unwrap() {
+                return arrived;
+            }
+            incoming.read().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_are_whole_however_they_come() {
+        let messages: Vec<_> = (0..20).map(|length| message("Ping", &"x".repeat(length))).collect();
+        let sent = messages.concat();
+        for nr_at_once in [1, 7, 16, 200, sent.len()] {
+            let (mut incoming, mut bus, _other) = incoming();
+            let sent = sent.clone();
+            let send = tokio::spawn(async move {
+                for part in sent.chunks(nr_at_once) {
+                    bus.write_all(part).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                bus
+            });
+            for expected in &messages {
+                let arrived = next(&mut incoming).await;
+                assert_eq!((&arrived.bytes, arrived.is_cut), (expected, false));
+            }
+            drop(send.await.unwrap());
+            assert!(incoming.read().await.is_err(), "the bus has gone");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_is_cut_or_skipped_and_answers_are_not() {
+        let (mut incoming, mut bus, _other) = incoming();
+        let long = "x".repeat(MAX_BYTES);
+        let call = Message::method_call("/org/example", "Ping").build(&"").unwrap();
+        let answer = Message::method_return(&call.header()).build(&long).unwrap().data().to_vec();
+        let path = format!("/{long}");
+        let long_path = Message::method_call(path.as_str(), "Ping").build(&long).unwrap().data().to_vec();
+        let last = message("Last", "");
+        let sent = [message("First", &long), long_path, answer.clone(), last.clone()].concat();
+        let send = tokio::spawn(async move { bus.write_all(&sent).await.map(|()| bus).unwrap() });
+        let cut = next(&mut incoming).await;
+        assert!(cut.is_cut && cut.bytes.len() < 200);
+        let cut = parse(cut.bytes, 1).await.unwrap();
+        assert_eq!((cut.header().member().unwrap().as_str(), cut.body().len()), ("First", 0));
+        assert_eq!(next(&mut incoming).await.bytes, answer);
+        assert_eq!(next(&mut incoming).await.bytes, last);
+        drop(send.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_message_ends_the_connection() {
+        let (mut incoming, mut bus, _other) = incoming();
+        bus.write_all(&[b'x'; 2 * START_BYTES]).await.unwrap();
+        incoming.read().await.unwrap();
+        incoming.next().unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn abstract_addresses_are_connected_to_and_those_of_other_kinds_refused() {
+        let name = format!("scherzo-test-{}", std::process::id());
+        let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let connect = async |address: &str| BusSocket::connect(&address.try_into().unwrap(), Arc::default()).await;
+        connect(&format!("unix:abstract={name}")).await.unwrap();
+        connect("unix:path=/nonexistent").await.unwrap_err();
+        connect("tcp:host=localhost,port=1").await.unwrap_err();
+    }
+
+    #[test]
+    fn methods_with_long_answers_exist() {
+        let interface = include_str!("../../../dbus/org.scherzo.Scheduler1.xml");
+        for member in LONG {
+            assert!(interface.contains(&format!("<method name=\"{member}\">")), "{member}");
+        }
+    }
+}

@@ -98,6 +98,7 @@ async fn who_floods_the_service_stalls_neither_it_nor_others() {
     let killed_at = Instant::now();
     daemon.signal(Signal::USR1);
     eventually("another engine", async || stage.kernel().enable_seq > enable_seq).await;
+    let back_after = killed_at.elapsed();
     let mut pss_kib = 0;
     for _ in 0..NR_LOOKS {
         pss_kib = pss_kib.max(daemon.pss_kib());
@@ -105,10 +106,9 @@ async fn who_floods_the_service_stalls_neither_it_nor_others() {
     }
     assert!(pss_kib < MAX_PSS_KIB, "the service takes {pss_kib} KiB");
     eprintln!(
-        "under a flood of {} calls: State after {answered_after:?}, another engine after {:?}, at most \
-         {pss_kib} KiB",
-        flood.nr_calls(),
-        killed_at.elapsed()
+        "under a flood of {} calls: State after {answered_after:?}, another engine after {back_after:?}, \
+         at most {pss_kib} KiB",
+        flood.nr_calls()
     );
     drop(flood);
 
