@@ -24,3 +24,4 @@ mod service;
 mod session;
 mod statistics;
 mod support;
+mod turns;
