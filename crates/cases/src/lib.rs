@@ -10,6 +10,7 @@ mod cores;
 mod deliberate;
 pub mod demo;
 mod faults;
+mod floods;
 mod foreground;
 mod frames;
 mod hardening;
@@ -169,6 +170,13 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+/// Somebody floods the bus.
+const FLOODS: &[Case] =
+    &[case("floods of some methods", floods::of_some_methods), case("nothing was ejected", basics::no_ejections)];
+
+const LONG_FLOODS: &[Case] =
+    &[case("floods of each method", floods::of_each_method), case("nothing was ejected", basics::no_ejections)];
+
 /// The machine is cut off. One CPU, so that time need not be virtual.
 const POWER_CUTS: &[Case] = &[
     case("btrfs", power_cut::btrfs),
@@ -280,6 +288,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
         group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
         group("everyday use", Role::Lts, &laptop, &living),
+        group("floods", Role::Lts, &virtual_cpus(4), if long { LONG_FLOODS } else { FLOODS }),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];

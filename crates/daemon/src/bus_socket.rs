@@ -71,16 +71,20 @@ fn connect_to_abstract(name: &[u8]) -> io::Result<UnixStream> {
 }
 
 impl Socket for BusSocket {
-    type ReadHalf = Calls;
-    type WriteHalf = Answers;
+    type ReadHalf = CallReader;
+    type WriteHalf = AnswerWriter;
 
-    fn split(self) -> Split<Calls, Answers> {
+    fn split(self) -> Split<CallReader, AnswerWriter> {
         let (read, write) = self.stream.into_split();
-        let writer = Arc::new(Mutex::new(Writer(write)));
+        let writer = Arc::new(Mutex::new(MessageWriter(write)));
         let incoming = Incoming { stream: read, bytes: Vec::new(), nr_to_skip: 0 };
-        let calls =
-            Calls { incoming, callers: Arc::clone(&self.callers), writer: Arc::clone(&writer), asked: HashMap::new() };
-        Split::new(calls, Answers { writer, callers: self.callers })
+        let calls = CallReader {
+            incoming,
+            callers: Arc::clone(&self.callers),
+            writer: Arc::clone(&writer),
+            asked: HashMap::new(),
+        };
+        Split::new(calls, AnswerWriter { writer, callers: self.callers })
     }
 }
 
@@ -153,15 +157,15 @@ impl Incoming {
 
 /// What the library reads. It has a call only once its turn has come, and everything else at once.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub(crate) struct CallReader {
     incoming: Incoming,
     callers: Arc<Callers>,
-    writer: Arc<Mutex<Writer>>,
+    writer: Arc<Mutex<MessageWriter>>,
     /// Names whose users the bus has been asked for, by the number of the question.
     asked: HashMap<NonZeroU32, String>,
 }
 
-impl Calls {
+impl CallReader {
     /// The message that the library shall have, if this one is for it now.
     async fn sort(&mut self, mut arrived: Arrived, seq: u64) -> zbus::Result<Option<Message>> {
         let wants_answer = arrived.bytes[FLAGS] & Flags::NO_REPLY_EXPECTED.bits() == 0;
@@ -232,7 +236,7 @@ impl Calls {
 }
 
 #[async_trait]
-impl ReadHalf for Calls {
+impl ReadHalf for CallReader {
     async fn receive_message(
         &mut self,
         seq: u64,
@@ -279,15 +283,15 @@ fn cost(call: &Header<'_>) -> Cost {
 }
 
 async fn parse(mut bytes: Vec<u8>, seq: u64) -> zbus::Result<Message> {
-    Whole.receive_message(seq, &mut bytes, &mut Vec::new()).await
+    WholeMessage.receive_message(seq, &mut bytes, &mut Vec::new()).await
 }
 
 /// The library's parser of messages, for those that have come already: there is nothing more to read.
 #[derive(Debug)]
-struct Whole;
+struct WholeMessage;
 
 #[async_trait]
-impl ReadHalf for Whole {
+impl ReadHalf for WholeMessage {
     async fn recvmsg(&mut self, _: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         Ok((0, Vec::new()))
     }
@@ -295,13 +299,13 @@ impl ReadHalf for Whole {
 
 /// What the library writes.
 #[derive(Debug)]
-pub(crate) struct Answers {
-    writer: Arc<Mutex<Writer>>,
+pub(crate) struct AnswerWriter {
+    writer: Arc<Mutex<MessageWriter>>,
     callers: Arc<Callers>,
 }
 
 #[async_trait]
-impl WriteHalf for Answers {
+impl WriteHalf for AnswerWriter {
     async fn send_message(&mut self, message: &Message) -> zbus::Result<()> {
         let header = message.header();
         let (Some(name), Some(serial)) = (header.destination(), header.reply_serial()) else {
@@ -330,10 +334,10 @@ impl WriteHalf for Answers {
 
 /// Writes messages, each as a whole.
 #[derive(Debug)]
-struct Writer(OwnedWriteHalf);
+struct MessageWriter(OwnedWriteHalf);
 
 #[async_trait]
-impl WriteHalf for Writer {
+impl WriteHalf for MessageWriter {
     async fn sendmsg(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let stream: &UnixStream = self.0.as_ref();
         stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), bytes, fds)).await

@@ -25,7 +25,7 @@ pub(crate) use turns::{Cost, Fate, WaitingCall};
 /// All callers.
 #[derive(Debug, Default)]
 pub struct Callers {
-    queue: Mutex<turns::Queue>,
+    queue: Mutex<turns::CallQueue>,
     changed: Notify,
 }
 
@@ -100,7 +100,7 @@ impl Callers {
     }
 
     /// What is kept makes sense whatever happened to another thread.
-    fn queue(&self) -> MutexGuard<'_, turns::Queue> {
+    fn queue(&self) -> MutexGuard<'_, turns::CallQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
