@@ -311,10 +311,8 @@ impl WriteHalf for AnswerWriter {
         let (Some(name), Some(serial)) = (header.destination(), header.reply_serial()) else {
             return self.writer.lock().await.send_message(message).await;
         };
-        let sent = match self.callers.is_wanted(name, serial.get()) {
-            true => self.writer.lock().await.send_message(message).await,
-            false => Ok(()),
-        };
+        let is_wanted = self.callers.is_wanted(name, serial.get());
+        let sent = if is_wanted { self.writer.lock().await.send_message(message).await } else { Ok(()) };
         self.callers.end_turn(name, serial.get());
         sent
     }
@@ -392,7 +390,7 @@ mod tests {
         for nr_at_once in [1, 7, 16, 200, sent.len()] {
             let (mut incoming, mut bus, _other) = incoming();
             let sent = sent.clone();
-            let send = tokio::spawn(async move {
+            let sending = tokio::spawn(async move {
                 for part in sent.chunks(nr_at_once) {
                     bus.write_all(part).await.unwrap();
                     tokio::task::yield_now().await;
@@ -403,7 +401,7 @@ mod tests {
                 let arrived = next(&mut incoming).await;
                 assert_eq!((&arrived.bytes, arrived.is_cut), (expected, false));
             }
-            drop(send.await.unwrap());
+            drop(sending.await.unwrap());
             assert!(incoming.read().await.is_err(), "the bus has gone");
         }
     }
@@ -418,14 +416,14 @@ mod tests {
         let long_path = Message::method_call(path.as_str(), "Ping").build(&long).unwrap().data().to_vec();
         let last = message("Last", "");
         let sent = [message("First", &long), long_path, answer.clone(), last.clone()].concat();
-        let send = tokio::spawn(async move { bus.write_all(&sent).await.map(|()| bus).unwrap() });
+        let sending = tokio::spawn(async move { bus.write_all(&sent).await.map(|()| bus).unwrap() });
         let cut = next(&mut incoming).await;
         assert!(cut.is_cut && cut.bytes.len() < 200);
         let cut = parse(cut.bytes, 1).await.unwrap();
         assert_eq!((cut.header().member().unwrap().as_str(), cut.body().len()), ("First", 0));
         assert_eq!(next(&mut incoming).await.bytes, answer);
         assert_eq!(next(&mut incoming).await.bytes, last);
-        drop(send.await.unwrap());
+        drop(sending.await.unwrap());
     }
 
     #[tokio::test]

@@ -302,10 +302,15 @@ impl CallQueue {
         self.users.entry(uid).or_default()
     }
 
-    /// The user of a name, if that is known.
-    pub(crate) fn user_of(&self, name: &str) -> Option<Option<u32>> {
+    /// Whether the bus has been asked for the user of a name, and has answered.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        matches!(self.names.get(name), Some(Name::Of(_)))
+    }
+
+    /// The user of a name, if the bus knows.
+    pub(crate) fn user_of(&self, name: &str) -> Option<u32> {
         match self.names.get(name)? {
-            Name::Of(uid) => Some(*uid),
+            Name::Of(uid) => *uid,
             Name::Asked(_) => None,
         }
     }

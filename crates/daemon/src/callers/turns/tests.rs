@@ -70,10 +70,11 @@ fn a_turn_that_is_waited_for_is_followed_by_a_pause() {
     assert!(queue.waits(call("1000.a", 3, Cost::Long), now + took));
     let answered = now + 2 * took;
     queue.end_turn("1000.a", 2, answered);
-    assert_eq!(queue.due_at(), Some(answered + took * PAUSE_PER_ANSWER));
-    assert_eq!(queue.next_begun(answered + took * PAUSE_PER_ANSWER - Duration::from_micros(1)), None);
+    let pause = took * PAUSE_PER_ANSWER;
+    assert_eq!(queue.due_at(), Some(answered + pause));
+    assert_eq!(queue.next_begun(answered + pause / 2), None);
     assert!(queue.begins(call("1001.a", 1, Cost::Long), answered), "others do not feel it");
-    assert_eq!(queue.next_begun(answered + took * PAUSE_PER_ANSWER), Some(("1000.a".into(), 3)));
+    assert_eq!(queue.next_begun(answered + pause), Some(("1000.a".into(), 3)));
 
     assert!(queue.waits(call("1000.a", 4, Cost::Long), answered));
     queue.end_turn("1000.a", 3, answered + Duration::from_secs(10));
@@ -108,9 +109,9 @@ fn calls_of_a_stranger_wait_until_its_user_is_known() {
     assert!(queue.begins(call("1000.a", 1, Cost::Long), now));
     assert!(matches!(queue.come(call("new", 1, Cost::Simple), now), Fate::WaitsForUser(name) if name == "new"));
     assert!(queue.waits(call("new", 2, Cost::Long), now), "the bus is asked once");
-    assert_eq!((queue.next_begun(now), queue.user_of("new")), (None, None));
+    assert_eq!((queue.next_begun(now), queue.knows("new")), (None, false));
     queue.know("new".into(), Some(1000), now);
-    assert_eq!(queue.user_of("new"), Some(Some(1000)));
+    assert_eq!(queue.user_of("new"), Some(1000));
     assert_eq!(queue.next_begun(now), Some(("new".into(), 1)));
     assert_eq!(queue.next_begun(now), None, "it is one of a user who has a long call");
     queue.end_turn("1000.a", 1, now);
