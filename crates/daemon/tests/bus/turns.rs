@@ -1,5 +1,7 @@
 //! What becomes of calls before the library has them.
 
+use std::time::{Duration, Instant};
+
 use scherzo_api::Error;
 use scherzo_api::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
 use tokio::time::timeout;
@@ -44,4 +46,30 @@ async fn a_call_without_answer_gives_its_turn_back() {
     };
     let first = timeout(PATIENCE, first).await.expect("the last call is answered");
     assert_eq!(first, answered.primary_header().serial_num(), "nothing else is");
+}
+
+/// What turns cost those who do not flood is printed: the median, the 90th percentile and the longest time.
+#[tokio::test]
+async fn many_programs_of_a_user_that_read_everything_at_once_are_all_answered() {
+    const NR_PROGRAMS: usize = 30;
+    const NR_ROUNDS: u32 = 8;
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let mut programs = Vec::new();
+    for _ in 0..NR_PROGRAMS {
+        programs.push(Client::new(&stage).await);
+    }
+    let mut times = Vec::new();
+    for _ in 0..NR_ROUNDS {
+        let asked_at = Instant::now();
+        let reading = programs.iter().map(async |program| {
+            assert_eq!(program.snapshot().await.state, "stopped");
+            asked_at.elapsed()
+        });
+        times.extend(futures_util::future::join_all(reading).await);
+        tokio::time::sleep(Duration::from_millis(250).saturating_sub(asked_at.elapsed())).await;
+    }
+    times.sort_unstable();
+    let [median, most, all] = [50, 90, 100].map(|percent| times[(times.len() * percent).div_ceil(100) - 1]);
+    eprintln!("{NR_PROGRAMS} programs, every 250 ms: {median:?} / {most:?} / {all:?}");
 }
