@@ -177,6 +177,10 @@ const FLOODS: &[Case] =
 const LONG_FLOODS: &[Case] =
     &[case("floods of each method", floods::of_each_method), case("nothing was ejected", basics::no_ejections)];
 
+/// The most CPUs that are supported may come, of which four are there.
+const MANY_CPUS: &[Case] =
+    &[case("memory of the unit", hardening::memory), case("nothing was ejected", basics::no_ejections)];
+
 /// The machine is cut off. One CPU, so that time need not be virtual.
 const POWER_CUTS: &[Case] = &[
     case("btrfs", power_cut::btrfs),
@@ -294,6 +298,8 @@ pub fn plan(long: bool) -> Vec<Group> {
     ];
     if long {
         let cut_off = GuestMachine { nr_cpus: 1, reboots: true, empty_disk: true, ..GuestMachine::default() };
+        let many_cpus =
+            GuestMachine { topology: "maxcpus=1024,sockets=256,cores=4".into(), memory_mib: 8192, ..steady(4) };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
@@ -304,6 +310,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
             group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
             group("soak", Role::Newest, &slow, SOAK),
         ]);
