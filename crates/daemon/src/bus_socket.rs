@@ -41,6 +41,8 @@ const START_BYTES: usize = 16;
 const ALIGNMENT: usize = 8;
 /// The most descriptors that an answer carries.
 const MAX_FDS: usize = 4;
+/// The bus itself.
+const BUS: &str = "org.freedesktop.DBus";
 /// Methods with long answers, or that look at the host.
 const LONG: [&str; 4] = ["GetHistory", "GetHistorySince", "DescribeSettings", "Diagnose"];
 
@@ -178,8 +180,8 @@ impl CallReader {
             Type::Signal if arrived.is_cut => return Ok(None),
             Type::Signal => return Ok(Some(message)),
             Type::MethodReturn | Type::Error => {
-                let asked = header.reply_serial().and_then(|serial| self.asked.remove(&serial));
-                let Some(name) = asked else { return Ok(Some(message)) };
+                let serial = header.reply_serial().filter(|_| header.sender().is_some_and(|sender| sender == BUS));
+                let Some(name) = serial.and_then(|serial| self.asked.remove(&serial)) else { return Ok(Some(message)) };
                 self.callers.know(name, message.body().deserialize().ok());
                 return Ok(None);
             }
@@ -219,8 +221,8 @@ impl CallReader {
 
     async fn ask_for_user(&mut self, name: String) -> zbus::Result<()> {
         let question = Message::method_call("/org/freedesktop/DBus", "GetConnectionUnixUser")
-            .destination("org.freedesktop.DBus")
-            .interface("org.freedesktop.DBus")
+            .destination(BUS)
+            .interface(BUS)
             .build(&name)?;
         self.asked.insert(question.primary_header().serial_num(), name);
         self.writer.lock().await.send_message(&question).await
