@@ -11,6 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
@@ -43,8 +44,23 @@ const ALIGNMENT: usize = 8;
 const MAX_FDS: usize = 4;
 /// The bus itself.
 const BUS: &str = "org.freedesktop.DBus";
-/// Methods with long answers, or that look at the host.
-const LONG: [&str; 4] = ["GetHistory", "GetHistorySince", "DescribeSettings", "Diagnose"];
+/// Methods that ask polkit.
+const ASKING: [&str; 12] = [
+    "SetEnabled",
+    "SetMode",
+    "SetModeFor",
+    "SetPreemption",
+    "SetEngine",
+    "SetForeground",
+    "HoldMode",
+    "OpenHold",
+    "ReleaseMode",
+    "Configure",
+    "ResetSettings",
+    "InspectHolds",
+];
+/// So much of what is written the bus may leave unread. More of it would stand before the next user's answer.
+const UNREAD_BYTES: usize = 4 << 10;
 
 /// A connection to the bus, whose calls take turns.
 #[derive(Debug)]
@@ -62,7 +78,9 @@ impl BusSocket {
             UnixSocket::Abstract(name) => connect_to_abstract(name.as_encoded_bytes()),
             _ => bail!("{address} is not a socket that one can connect to"),
         };
-        Ok(Self { stream: stream.with_context(|| format!("cannot connect to {address}"))?, callers })
+        let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+        set_socket_send_buffer_size(&stream, UNREAD_BYTES).context("the socket to the bus takes no limit")?;
+        Ok(Self { stream, callers })
     }
 }
 
@@ -278,8 +296,8 @@ impl ReadHalf for CallReader {
 /// What a call takes.
 fn cost(call: &Header<'_>) -> Cost {
     match (call.interface(), call.member()) {
-        (Some(interface), Some(member)) if interface == INTERFACE && LONG.contains(&member.as_str()) => Cost::Long,
-        (Some(interface), _) if interface == INTERFACE => Cost::Simple,
+        (Some(interface), Some(member)) if interface == INTERFACE && ASKING.contains(&member.as_str()) => Cost::Asking,
+        (Some(interface), _) if interface == INTERFACE => Cost::Long,
         _ => Cost::Read,
     }
 }
@@ -447,9 +465,9 @@ mod tests {
     }
 
     #[test]
-    fn methods_with_long_answers_exist() {
+    fn methods_that_ask_exist() {
         let interface = include_str!("../../../dbus/org.scherzo.Scheduler1.xml");
-        for member in LONG {
+        for member in ASKING {
             assert!(interface.contains(&format!("<method name=\"{member}\">")), "{member}");
         }
     }

@@ -77,8 +77,9 @@ PEER = "org.freedesktop.DBus.Peer"
 INTROSPECTABLE = "org.freedesktop.DBus.Introspectable"
 
 
-def message(member, arguments, interface=NAME, name=NAME, path=PATH):
+def message(member, arguments, interface=NAME, name=NAME, path=PATH, flags=Gio.DBusMessageFlags.NONE):
     call = Gio.DBusMessage.new_method_call(name, path, interface, member)
+    call.set_flags(flags)
     if arguments:
         call.set_body(GLib.Variant(*arguments))
     call.set_serial(1)
@@ -93,6 +94,7 @@ def calls():
     one["Set"] = [message("Set", ("(ssv)", (NAME, "Mode", GLib.Variant("s", "fifo"))), PROPERTIES)]
     one["Introspect"] = [message("Introspect", None, INTROSPECTABLE)]
     one["Ping"] = [message("Ping", None, PEER)]
+    one["unanswered"] = [message("GetStats", None, flags=Gio.DBusMessageFlags.NO_REPLY_EXPECTED)]
     sink = [message("GetStats", None, SINK, SINK)]
     return {"none": [], "Sink": sink, **one, "all": [call for of_one in one.values() for call in of_one]}
 

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Calls of one user that are worked on at once, by what they take.
-const NR_READS_AT_ONCE: usize = 4;
-const NR_SIMPLE_AT_ONCE: usize = 16;
+/// Calls of one user that are worked on at once, by what they take. Where nobody has to think, a second one at the same time would
+/// not be answered sooner.
+const NR_READS_AT_ONCE: usize = 1;
+const NR_ASKING_AT_ONCE: usize = 16;
 const NR_LONG_AT_ONCE: usize = 1;
-/// While calls of a user wait, a turn is followed by a pause of so many times what its answer took, within these bounds: so the user
-/// has a part of the service's time, and of the bus's, however fast the machine is.
-const PAUSE_PER_ANSWER: u32 = 3;
-const MIN_PAUSE: Duration = Duration::from_millis(5);
-const MAX_PAUSE: Duration = Duration::from_millis(150);
+/// Those of a user that wait begin one by one, each after a pause as long as the last answer took, so that the user has half of the
+/// service's time, and of the bus's, however fast the machine is. It is no longer than this; after that long the next one begins
+/// also if the last one is not answered yet, as a person may have to think about it.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// A call that nobody answers keeps its turn for so long.
 const MAX_TURN: Duration = Duration::from_mins(1);
 /// What the calls of one user take that wait: so many as the system bus lets a hundred connections have open.
@@ -26,9 +26,9 @@ const MAX_NAMES: usize = 4096;
 pub(crate) enum Cost {
     /// It reads properties, or what is known of the interface.
     Read,
-    /// It asks the loop, or polkit: a person may have to think.
-    Simple,
-    /// It has a long answer, or looks at the host.
+    /// It asks polkit: a person may have to think.
+    Asking,
+    /// It asks the loop, has a long answer or looks at the host.
     Long,
 }
 
@@ -107,27 +107,27 @@ impl WaitingRoom {
 #[derive(Debug)]
 struct User {
     reads: Turns,
-    simple: Turns,
+    asking: Turns,
     long: Turns,
     room: WaitingRoom,
 }
 
 impl Default for User {
     fn default() -> Self {
-        let [reads, simple, long] = [NR_READS_AT_ONCE, NR_SIMPLE_AT_ONCE, NR_LONG_AT_ONCE].map(Turns::new);
-        Self { reads, simple, long, room: WaitingRoom::default() }
+        let [reads, asking, long] = [NR_READS_AT_ONCE, NR_ASKING_AT_ONCE, NR_LONG_AT_ONCE].map(Turns::new);
+        Self { reads, asking, long, room: WaitingRoom::default() }
     }
 }
 
 impl User {
     fn kinds(&mut self) -> [&mut Turns; 3] {
-        [&mut self.reads, &mut self.simple, &mut self.long]
+        [&mut self.reads, &mut self.asking, &mut self.long]
     }
 
     fn turns(&mut self, cost: Cost) -> &mut Turns {
         match cost {
             Cost::Read => &mut self.reads,
-            Cost::Simple => &mut self.simple,
+            Cost::Asking => &mut self.asking,
             Cost::Long => &mut self.long,
         }
     }
@@ -172,8 +172,8 @@ impl User {
 struct Turns {
     nr_at_once: usize,
     running: Vec<OpenCall>,
-    /// When the pauses end that follow turns.
-    pauses: Vec<Instant>,
+    /// When the next of those that wait may begin.
+    next_at: Option<Instant>,
     /// Each connection's calls in their order; the connections take turns as well.
     waiting: VecDeque<(String, VecDeque<WaitingCall>)>,
 }
@@ -189,19 +189,20 @@ struct OpenCall {
 
 impl Turns {
     fn new(nr_at_once: usize) -> Self {
-        Self { nr_at_once, running: Vec::new(), pauses: Vec::new(), waiting: VecDeque::new() }
+        Self { nr_at_once, running: Vec::new(), next_at: None, waiting: VecDeque::new() }
     }
 
     fn is_free(&mut self, now: Instant) -> bool {
         self.running.retain(|call| now < call.began + MAX_TURN);
-        self.pauses.retain(|end| now < *end);
-        self.running.len() + self.pauses.len() < self.nr_at_once
+        self.next_at = self.next_at.filter(|next_at| now < *next_at);
+        self.running.len() < self.nr_at_once && self.next_at.is_none()
     }
 
     /// When one of those that wait may begin, if nothing is answered before.
     fn due_at(&self) -> Option<Instant> {
-        let ends = self.running.iter().map(|call| call.began + MAX_TURN).chain(self.pauses.iter().copied());
-        ends.min().filter(|_| !self.waiting.is_empty())
+        let ends = self.running.iter().map(|call| call.began + MAX_TURN);
+        let due_at = if self.running.len() < self.nr_at_once { self.next_at } else { ends.min() };
+        due_at.filter(|_| !self.waiting.is_empty())
     }
 
     fn begin(&mut self, call: &WaitingCall, now: Instant) {
@@ -223,6 +224,7 @@ impl Turns {
         }
         let call = self.pop()?;
         self.begin(&call, now);
+        self.next_at = Some(now + MAX_PAUSE);
         Some(call)
     }
 
@@ -239,15 +241,13 @@ impl Turns {
     fn end(&mut self, sender: &str, serial: u32, now: Instant) -> bool {
         let Some(index) = self.running.iter().position(|call| call.is(sender, serial)) else { return false };
         let ended = self.running.swap_remove(index);
-        if !self.waiting.is_empty() {
-            let took = now.saturating_duration_since(ended.began);
-            self.pauses.push(now + (took * PAUSE_PER_ANSWER).clamp(MIN_PAUSE, MAX_PAUSE));
-        }
+        let took = now.saturating_duration_since(ended.began);
+        self.next_at = (!self.waiting.is_empty()).then(|| now + took.min(MAX_PAUSE));
         true
     }
 
     fn is_idle(&mut self, now: Instant) -> bool {
-        self.is_free(now) && self.running.is_empty() && self.pauses.is_empty() && self.waiting.is_empty()
+        self.is_free(now) && self.running.is_empty() && self.waiting.is_empty()
     }
 }
 
@@ -344,13 +344,13 @@ impl CallQueue {
 
     /// When [`Self::next`] has something, if nothing happens before.
     pub(crate) fn due_at(&self) -> Option<Instant> {
-        let turns = self.users.values().flat_map(|user| [&user.reads, &user.simple, &user.long]);
+        let turns = self.users.values().flat_map(|user| [&user.reads, &user.asking, &user.long]);
         turns.filter_map(Turns::due_at).min()
     }
 
     /// Whether an answer goes to whom it is for.
     pub(crate) fn is_wanted(&self, sender: &str, serial: u32) -> bool {
-        let mut running = self.users.values().flat_map(|user| [&user.reads, &user.simple, &user.long]);
+        let mut running = self.users.values().flat_map(|user| [&user.reads, &user.asking, &user.long]);
         let call = running.find_map(|turns| turns.running.iter().find(|call| call.is(sender, serial)));
         call.is_none_or(|call| call.wants_answer)
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 const KINDS: [(Cost, usize); 3] =
-    [(Cost::Read, NR_READS_AT_ONCE), (Cost::Simple, NR_SIMPLE_AT_ONCE), (Cost::Long, NR_LONG_AT_ONCE)];
+    [(Cost::Read, NR_READS_AT_ONCE), (Cost::Asking, NR_ASKING_AT_ONCE), (Cost::Long, NR_LONG_AT_ONCE)];
 
 fn call(sender: &str, serial: u32, cost: Cost) -> WaitingCall {
     WaitingCall { sender: sender.into(), serial, cost, wants_answer: true, bytes: vec![0; 200] }
@@ -55,8 +55,28 @@ fn calls_of_a_user_take_turns_and_others_do_not_feel_it() {
     }
     assert!(queue.next(now).is_none());
     queue.end_turn("1000.a", 3, now);
-    assert!(queue.next(now).is_none(), "the bus has to pass the answer on");
-    assert_eq!(queue.next_begun(now + MIN_PAUSE), Some(("1000.b".into(), 100)));
+    assert_eq!(queue.next_begun(now), Some(("1000.b".into(), 100)), "a turn that took no time is followed by none");
+}
+
+#[test]
+fn those_that_wait_begin_one_by_one() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for serial in 0..u32::try_from(NR_ASKING_AT_ONCE).unwrap() {
+        assert!(queue.begins(call("1000.a", serial, Cost::Asking), now));
+    }
+    for serial in 100..110 {
+        assert!(queue.waits(call("1000.a", serial, Cost::Asking), now));
+    }
+    let later = now + Duration::from_millis(1);
+    for serial in 0..5 {
+        queue.end_turn("1000.a", serial, later);
+    }
+    assert_eq!(queue.next_begun(later), None, "the bus has to pass the answers on");
+    let later = later + Duration::from_millis(1);
+    assert_eq!(queue.next_begun(later), Some(("1000.a".into(), 100)));
+    assert_eq!((queue.next_begun(later), queue.due_at()), (None, Some(later + MAX_PAUSE)));
+    assert_eq!(queue.next_begun(later + MAX_PAUSE), Some(("1000.a".into(), 101)), "a person may have to think");
 }
 
 #[test]
@@ -70,11 +90,10 @@ fn a_turn_that_is_waited_for_is_followed_by_a_pause() {
     assert!(queue.waits(call("1000.a", 3, Cost::Long), now + took));
     let answered = now + 2 * took;
     queue.end_turn("1000.a", 2, answered);
-    let pause = took * PAUSE_PER_ANSWER;
-    assert_eq!(queue.due_at(), Some(answered + pause));
-    assert_eq!(queue.next_begun(answered + pause / 2), None);
+    assert_eq!(queue.due_at(), Some(answered + took));
+    assert_eq!(queue.next_begun(answered + took / 2), None);
     assert!(queue.begins(call("1001.a", 1, Cost::Long), answered), "others do not feel it");
-    assert_eq!(queue.next_begun(answered + pause), Some(("1000.a".into(), 3)));
+    assert_eq!(queue.next_begun(answered + took), Some(("1000.a".into(), 3)));
 
     assert!(queue.waits(call("1000.a", 4, Cost::Long), answered));
     queue.end_turn("1000.a", 3, answered + Duration::from_secs(10));
@@ -83,7 +102,7 @@ fn a_turn_that_is_waited_for_is_followed_by_a_pause() {
 
 #[test]
 fn connections_of_a_user_take_turns() {
-    let mut now = Instant::now();
+    let now = Instant::now();
     let mut queue = queue(now);
     assert!(queue.begins(call("1000.a", 1, Cost::Long), now));
     for serial in 2..100 {
@@ -94,7 +113,6 @@ fn connections_of_a_user_take_turns() {
     let mut last = ("1000.a".to_owned(), 1);
     for _ in 0..4 {
         queue.end_turn(&last.0, last.1, now);
-        now += MIN_PAUSE;
         last = queue.next_begun(now).unwrap();
         order.push(last.clone());
     }
@@ -107,7 +125,7 @@ fn calls_of_a_stranger_wait_until_its_user_is_known() {
     let now = Instant::now();
     let mut queue = queue(now);
     assert!(queue.begins(call("1000.a", 1, Cost::Long), now));
-    assert!(matches!(queue.come(call("new", 1, Cost::Simple), now), Fate::WaitsForUser(name) if name == "new"));
+    assert!(matches!(queue.come(call("new", 1, Cost::Asking), now), Fate::WaitsForUser(name) if name == "new"));
     assert!(queue.waits(call("new", 2, Cost::Long), now), "the bus is asked once");
     assert_eq!((queue.next_begun(now), queue.knows("new")), (None, false));
     queue.know("new".into(), Some(1000), now);
@@ -115,7 +133,6 @@ fn calls_of_a_stranger_wait_until_its_user_is_known() {
     assert_eq!(queue.next_begun(now), Some(("new".into(), 1)));
     assert_eq!(queue.next_begun(now), None, "it is one of a user who has a long call");
     queue.end_turn("1000.a", 1, now);
-    let now = now + MIN_PAUSE;
     assert_eq!(queue.next_begun(now), Some(("new".into(), 2)));
     queue.end_turn("new", 1, now);
     queue.end_turn("new", 2, now);
@@ -133,10 +150,10 @@ fn what_waits_has_a_limit_for_each_user_and_for_strangers() {
     }
     assert!(nr_waiting > 100 * 128, "{nr_waiting}");
     assert!(matches!(queue.come(call("1000.b", 1, Cost::Long), now), Fate::IsRefused(_)));
-    assert!(queue.begins(call("1000.b", 2, Cost::Simple), now), "it need not wait");
+    assert!(queue.begins(call("1000.b", 2, Cost::Asking), now), "it need not wait");
     assert!(queue.begins(call("1001.a", 1, Cost::Long), now) && queue.waits(call("1001.a", 2, Cost::Long), now));
     queue.end_turn("1000.a", 0, now);
-    queue.next_begun(now + MIN_PAUSE).unwrap();
+    queue.next_begun(now).unwrap();
     assert!(queue.waits(call("1000.b", 3, Cost::Long), now), "there is room again");
 
     assert!(matches!(queue.come(call("new", 1, Cost::Read), now), Fate::WaitsForUser(_)));
@@ -168,7 +185,7 @@ fn no_turn_begins_once_the_service_ends() {
     let now = Instant::now();
     let mut queue = queue(now);
     assert!(queue.begins(call("1000.a", 1, Cost::Long), now) && queue.waits(call("1000.a", 2, Cost::Long), now));
-    assert!(matches!(queue.come(call("new", 3, Cost::Simple), now), Fate::WaitsForUser(_)));
+    assert!(matches!(queue.come(call("new", 3, Cost::Asking), now), Fate::WaitsForUser(_)));
     queue.end();
     let told: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
     assert!(matches!(told[..], [Fate::ComesTooLate(_), Fate::ComesTooLate(_)]), "{told:?}");
@@ -253,7 +270,9 @@ fn whatever_comes_in_any_order_has_its_turn() {
         play.queue.know("new".into(), Some(1000), play.now);
         play.go_on();
         while !play.running.is_empty() {
-            play.end_one();
+            while !play.running.is_empty() {
+                play.end_one();
+            }
             play.now += MAX_PAUSE;
             play.go_on();
         }
