@@ -304,6 +304,9 @@ fn send(stream: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Res
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -315,6 +318,19 @@ mod tests {
         connect(&format!("unix:abstract={name}")).await.unwrap();
         connect("unix:path=/nonexistent").await.unwrap_err();
         connect("tcp:host=localhost,port=1").await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn little_stands_before_the_next_answer() {
+        let name = format!("scherzo-test-unread-{}", std::process::id());
+        let _bus = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let address = format!("unix:abstract={name}").as_str().try_into().unwrap();
+        let (_, mut answers) = BusSocket::connect(&address, Arc::default()).await.unwrap().split().take();
+        let mut nr_unread = 0;
+        while let Ok(nr_written) = timeout(Duration::from_millis(200), answers.sendmsg(&[0; 1000], &[])).await {
+            nr_unread += nr_written.unwrap();
+        }
+        assert!((1000..3 * UNREAD_BYTES).contains(&nr_unread), "{nr_unread}");
     }
 
     #[test]
