@@ -12,8 +12,8 @@ use scherzo_rig::progress::say;
 use scherzo_rig::service::{call, ensure_loaded, journal, keep_state_in_memory, wait_for_calm};
 use scherzo_rig::shell::Shell;
 
-/// From asking for `State` to the answer, for a user who does not flood. Where the bus itself takes longer, as long as it takes
-/// beside a flood of [`CONTROL`].
+/// From asking for `State` to the answer, for a user who does not flood. Where the bus itself takes longer, half as long again as
+/// beside a flood of [`CONTROL`]: an answer takes some rounds of the bus, sometimes one or two more.
 const MAX_ANSWER_MS: u64 = 200;
 /// From killing the engine until the next one's scheduler runs.
 const MAX_BACK_MS: u64 = 1_000;
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// What the bus costs by itself: a flood of calls of a program that answers none.
 const CONTROL: &str = "Sink";
 /// The longest answers, what is read most, what the library answers, and what polkit is asked about.
-const SOME: &[&str] = &["none", CONTROL, "Ping", "GetStats", "GetHistory", "Get.Mode", "GetAll", "SetMode"];
+const SOME: &[&str] = &["none", CONTROL, "Ping", "GetStats", "GetHistory", "GetAll", "SetMode"];
 
 /// The engine is killed beside some of the floods.
 pub(super) fn of_some_methods(guest: &mut Guest) -> Result<()> {
@@ -46,7 +46,7 @@ fn flood(guest: &mut Guest, names: &[&str]) -> Result<()> {
     let measured: Option<Vec<_>> = lines.lines().map(Measured::parse).collect();
     let measured = measured.with_context(|| format!("it reads {lines}"))?;
     let control = measured.iter().find(|flood| flood.name == CONTROL).context("there was no control")?;
-    let max_answer_ms = MAX_ANSWER_MS.max(control.longest_ms);
+    let max_answer_ms = MAX_ANSWER_MS.max(control.longest_ms * 3 / 2);
     let is_flood = |flood: &&Measured| flood.name != "none" && flood.name != CONTROL;
     ensure!(measured.iter().filter(is_flood).all(|flood| flood.nr_calls_per_s > 0), "there was no flood");
     let late: Vec<_> = measured.iter().filter(is_flood).filter(|flood| !flood.is_kept(max_answer_ms)).collect();
