@@ -19,7 +19,7 @@ const MAX_ANSWER_MS: u64 = 200;
 const MAX_BACK_MS: u64 = 1_000;
 /// The service's own memory.
 const MAX_PSS_KIB: u64 = 24 << 10;
-const LIMIT: Duration = Duration::from_mins(4);
+const LIMIT: Duration = Duration::from_mins(8);
 
 /// What the bus costs by itself: a flood of calls of a program that answers none.
 const CONTROL: &str = "Sink";
