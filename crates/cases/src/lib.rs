@@ -174,9 +174,6 @@ const LATENCY: &[Case] = &[case("latency, loading and switching times", latency:
 const FLOODS: &[Case] =
     &[case("floods of some methods", floods::of_some_methods), case("nothing was ejected", basics::no_ejections)];
 
-const LONG_FLOODS: &[Case] =
-    &[case("floods of each method", floods::of_each_method), case("nothing was ejected", basics::no_ejections)];
-
 /// The most CPUs that are supported may come, of which four are there.
 const MANY_CPUS: &[Case] =
     &[case("memory of the unit", hardening::memory), case("nothing was ejected", basics::no_ejections)];
@@ -292,7 +289,6 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
         group("parallel CPUs, 6.18", Role::Lts, &parallel_cpus(4), PARALLEL),
         group("everyday use", Role::Lts, &laptop, &living),
-        group("floods", Role::Lts, &virtual_cpus(4), if long { LONG_FLOODS } else { FLOODS }),
         group("malformed BTF", Role::MalformedBtf, &steady(2), UNSUPPORTED),
         group("no sched_ext", Role::WithoutSchedExt, &steady(2), UNSUPPORTED),
     ];
@@ -308,6 +304,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
+            group("floods", Role::Lts, &virtual_cpus(4), FLOODS),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
             group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
