@@ -16,7 +16,7 @@ use scherzo_rig::shell::Shell;
 const NR_QUICK_TURNS: u32 = 8;
 
 /// The unit's `WatchdogSec=`.
-const WATCHDOG: Duration = Duration::from_secs(30);
+const WATCHDOG: Duration = Duration::from_secs(90);
 
 /// How long the service may take to come back, backoff included.
 const RECOVERY: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ pub(super) fn daemon_hangs(guest: &mut Guest) -> Result<()> {
     let daemon = guest.check(&main_pid, MOMENT)?;
     let daemon = daemon.trim();
     guest.check(&format!("kill -STOP {daemon}"), MOMENT)?;
-    wait_until(guest, "systemd ends a service that hangs", WATCHDOG * 3, |guest| {
+    wait_until(guest, "systemd ends a service that hangs", WATCHDOG + RECOVERY, |guest| {
         Ok(guest.run(&format!("kill -0 {daemon}"), MOMENT)?.status != 0)
     })?;
     wait_for_state(guest, "running", RECOVERY)?;

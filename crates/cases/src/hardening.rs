@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, ensure};
 
 use scherzo_rig::guest::Guest;
+use scherzo_rig::progress::say;
 use scherzo_rig::service::{
-    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics, wait_until,
+    MOMENT, UNIT, call, engine_pid, ensure_loaded, ensure_undisturbed, standby_pid, statistics, wait_for_calm,
+    wait_for_state, wait_until,
 };
 use scherzo_rig::shell::Shell;
 
@@ -70,6 +72,46 @@ pub(super) fn filters(guest: &mut Guest) -> Result<()> {
     let signalled = guest.run(&format!("{ENGINE_PATH} --try-filters signal >/dev/null"), MOMENT)?;
     ensure!(signalled.status == 128 + SIGTERM, "an end by a signal: {signalled:?}");
     ensure_undisturbed(guest, &loaded)
+}
+
+/// More tasks than the kernel counts otherwise with that little memory, and how many there are: as many as the engine has slots for.
+/// The memory that the scheduler has of each is the unit's.
+const MANY_TASKS: &str = "sysctl -q kernel.threads-max=100000; exec python3 -c '
+import os, _thread
+os.fork(), os.fork()
+_thread.stack_size(65536)
+held = _thread.allocate_lock()
+held.acquire()
+for _ in range(8192): _thread.start_new_thread(held.acquire, ())
+held.acquire()'";
+const NR_MANY_TASKS: u64 = 32_768;
+
+/// With as many possible CPUs as are supported, and with many tasks, service and engines take half of what the unit allows them,
+/// also while one engine replaces another.
+pub(super) fn memory(guest: &mut Guest) -> Result<()> {
+    let possible = guest.check("cat /sys/devices/system/cpu/possible", MOMENT)?;
+    ensure!(possible == "0-1023", "possible CPUs are {possible}");
+    ensure_loaded(guest)?;
+    wait_for_calm(guest)?;
+    let tasks = guest.spawn(MANY_TASKS)?;
+    wait_until(guest, "there are many tasks", MOMENT * 6, |shell| {
+        Ok(shell.check("cut -d/ -f2 /proc/loadavg | cut -d' ' -f1", MOMENT)?.parse::<u64>()? >= NR_MANY_TASKS)
+    })?;
+    let engine = engine_pid(guest)?;
+    guest.check(&format!("kill -9 {engine}"), MOMENT)?;
+    wait_until(guest, "another engine", MOMENT * 3, |shell| Ok(engine_pid(shell).is_ok_and(|pid| pid != engine)))?;
+    wait_for_state(guest, "running", MOMENT * 3)?;
+    wait_for_calm(guest)?;
+    let peak_kib = unit_kib(guest, "MemoryPeak")?;
+    say(&format!("with 1,024 possible CPUs and {NR_MANY_TASKS} tasks the unit took {peak_kib} KiB at most"));
+    let max_kib = unit_kib(guest, "MemoryMax")?;
+    ensure!(peak_kib > 0 && peak_kib * 2 <= max_kib, "{peak_kib} KiB is more than half of {max_kib} KiB");
+    guest.kill(&tasks)
+}
+
+fn unit_kib(shell: &mut dyn Shell, property: &str) -> Result<u64> {
+    let bytes = shell.check(&format!("systemctl show --value -p {property} {UNIT}"), MOMENT)?;
+    Ok(bytes.parse::<u64>().with_context(|| format!("{property} is {bytes}"))? >> 10)
 }
 
 fn nr_filters(shell: &mut dyn Shell, pid: u32) -> Result<u32> {

@@ -10,6 +10,7 @@ mod cores;
 mod deliberate;
 pub mod demo;
 mod faults;
+mod floods;
 mod foreground;
 mod frames;
 mod hardening;
@@ -169,6 +170,14 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+/// Somebody floods the bus.
+const FLOODS: &[Case] =
+    &[case("floods of some methods", floods::of_some_methods), case("nothing was ejected", basics::no_ejections)];
+
+/// The most CPUs that are supported may come, of which four are there.
+const MANY_CPUS: &[Case] =
+    &[case("memory of the unit", hardening::memory), case("nothing was ejected", basics::no_ejections)];
+
 /// The machine is cut off. One CPU, so that time need not be virtual.
 const POWER_CUTS: &[Case] = &[
     case("btrfs", power_cut::btrfs),
@@ -286,6 +295,8 @@ pub fn plan(long: bool) -> Vec<Group> {
     ];
     if long {
         let cut_off = GuestMachine { nr_cpus: 1, reboots: true, empty_disk: true, ..GuestMachine::default() };
+        let many_cpus =
+            GuestMachine { topology: "maxcpus=1024,sockets=256,cores=4".into(), memory_mib: 8192, ..steady(4) };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
@@ -294,8 +305,10 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
+            group("floods", Role::Lts, &virtual_cpus(4), FLOODS),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
+            group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
             group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
             group("soak", Role::Newest, &slow, SOAK),
         ]);

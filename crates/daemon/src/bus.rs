@@ -6,7 +6,6 @@
 mod arguments;
 mod asking;
 mod descriptor;
-mod properties;
 mod telling;
 
 use std::collections::HashMap;
@@ -25,7 +24,7 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, OwnedFd, OwnedVariant};
 
 use crate::authorize::Authorizer;
-use crate::callers::{Callers, Cost};
+use crate::callers::Callers;
 use crate::describe::{self, Description};
 use crate::diagnose::{self, Diagnosis};
 use crate::foreground;
@@ -37,7 +36,6 @@ use arguments::{END_NEEDS_MODE, HOLD_NEEDS_MODE, parse_mode_of_its_own};
 pub(crate) use arguments::{check_changes, error_of, parse_engine, parse_mode};
 use asking::stopping;
 use descriptor::DescriptorTie;
-pub(crate) use properties::Properties;
 use scherzo_supervisor::{Hold, HoldRequest, Published, Request, Tie, check_seconds};
 use telling::show_settings;
 pub(crate) use telling::{changes, emit_changes, invalidations, until_gone};
@@ -172,12 +170,12 @@ impl BusInterface {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(), Error> {
-        let admitted = self.callers.admit(bus, &call, Cost::Simple).await?;
-        let own = |hold: &Hold| hold.cookie == cookie && hold.holder.name == admitted.caller.name;
+        let caller = self.callers.caller(bus, &call).await?;
+        let own = |hold: &Hold| hold.cookie == cookie && hold.holder.name == caller.name;
         if !self.published(|now| now.holds.iter().any(own)) {
             self.authorizer.check(bus, &call, ACTION_SET_MODE).await?;
         }
-        self.ask(&admitted, Request::ReleaseMode(cookie)).await.map(drop)
+        self.ask(&caller, Request::ReleaseMode(cookie)).await.map(drop)
     }
 
     #[zbus(out_args("stats"))]
@@ -225,12 +223,7 @@ impl BusInterface {
     }
 
     #[zbus(out_args("settings"))]
-    async fn describe_settings(
-        &self,
-        #[zbus(header)] call: Header<'_>,
-        #[zbus(connection)] bus: &Connection,
-    ) -> Result<HashMap<String, Description>, Error> {
-        let _admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+    async fn describe_settings(&self) -> Result<HashMap<String, Description>, Error> {
         self.read(|reply| Input::DescribeSettings { reply }).await
     }
 
@@ -241,9 +234,9 @@ impl BusInterface {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(u64, Vec<HistoryEntry>), Error> {
-        let admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+        let caller = self.callers.caller(bus, &call).await?;
         let (now, entries) = self.read(|reply| Input::GetHistorySince { cursor, reply }).await?;
-        Ok((now, show_history(entries, Viewer::User(admitted.caller.uid))))
+        Ok((now, show_history(entries, Viewer::User(caller.uid))))
     }
 
     #[zbus(out_args("entries"))]
@@ -253,9 +246,9 @@ impl BusInterface {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<Vec<HistoryEntry>, Error> {
-        let admitted = self.callers.admit(bus, &call, Cost::Long).await?;
-        let viewer = Viewer::User(admitted.caller.uid);
-        Ok(show_history(self.history(&admitted, nr_entries).await?, viewer))
+        let caller = self.callers.caller(bus, &call).await?;
+        let viewer = Viewer::User(caller.uid);
+        Ok(show_history(self.history(&caller, nr_entries).await?, viewer))
     }
 
     #[zbus(out_args("holds", "entries"))]
@@ -264,22 +257,17 @@ impl BusInterface {
         #[zbus(header)] call: Header<'_>,
         #[zbus(connection)] bus: &Connection,
     ) -> Result<(Vec<HashMap<String, OwnedVariant>>, Vec<HistoryEntry>), Error> {
-        let admitted = self.callers.admit(bus, &call, Cost::Simple).await?;
+        let caller = self.callers.caller(bus, &call).await?;
         self.authorizer.check(bus, &call, ACTION_INSPECT_HOLDS).await?;
         let holds = self.published(|now| now.holds.clone());
         let holds = holds.iter().map(|hold| show_hold(hold, Viewer::Administrator)).collect();
-        let mut entries = self.history(&admitted, 0).await?;
+        let mut entries = self.history(&caller, 0).await?;
         entries.retain(|(_, _, details)| is_of_hold(details));
         Ok((holds, entries))
     }
 
     #[zbus(out_args("findings"))]
-    async fn diagnose(
-        &self,
-        #[zbus(header)] call: Header<'_>,
-        #[zbus(connection)] bus: &Connection,
-    ) -> Result<Vec<diagnose::WireFinding>, Error> {
-        let _admitted = self.callers.admit(bus, &call, Cost::Long).await?;
+    async fn diagnose(&self, #[zbus(connection)] bus: &Connection) -> Result<Vec<diagnose::WireFinding>, Error> {
         let mut last = self.diagnosis.lock().await;
         let now = self.published(Published::clone);
         if let Some(recent) = last.as_ref().filter(|last| last.is_recent(&now)) {

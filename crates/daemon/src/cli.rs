@@ -11,14 +11,12 @@ use scherzo_host::Root;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
-use zbus::Connection;
-use zbus::connection::Builder;
 use zbus::fdo::RequestNameFlags;
+use zbus::{Address, Connection};
 
 use crate::authorize::Polkit;
-use crate::bus::{BusInterface, Properties};
+use crate::bus::BusInterface;
 use crate::bus_thread;
-use crate::callers::Callers;
 use crate::engine::Engine;
 use crate::engine::real::{Real, installed_path};
 use crate::engine::simulated::{self, Simulated, Tree};
@@ -90,24 +88,28 @@ pub fn main(options: &Options) -> ExitCode {
 async fn serve_really() -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
     let trusted_uid = Some(0);
-    let bus = bus_thread::connect(Builder::system(), LogControl { trusted_uid })
+    let callers = Arc::default();
+    let address = Address::system().context("the address of the system bus cannot be read")?;
+    let bus = bus_thread::connect(address, Arc::clone(&callers), LogControl { trusted_uid })
         .await
         .context("cannot reach the system bus; is dbus running?")?;
     follow_uevents(inputs.clone());
     let path = installed_path().context("cannot find out where this program is installed")?;
     let engine = Real::new(path, inputs.clone());
-    let parts = Parts { root: Root::default(), set_policy: rcu::set_policy, engine, bus, inputs };
+    let parts = Parts { root: Root::default(), set_policy: rcu::set_policy, engine, bus, callers, inputs };
     serve(parts, inbox, Polkit::trusting(trusted_uid)).await
 }
 
 async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
-    let builder = match &options.address {
-        Some(address) => Builder::address(address.as_str()),
-        None => Builder::session(),
+    let address = match &options.address {
+        Some(address) => address.as_str().try_into(),
+        None => Address::session(),
     };
+    let address = address.context("the address of the bus cannot be read")?;
+    let callers = Arc::default();
     let own_uid = rustix::process::geteuid().as_raw();
     let trusted_uid = (!options.simulate_polkit).then_some(own_uid);
-    let bus = bus_thread::connect(builder, LogControl { trusted_uid })
+    let bus = bus_thread::connect(address, Arc::clone(&callers), LogControl { trusted_uid })
         .await
         .context("cannot reach the bus; give its address with --address")?;
     let scratch = tempfile::tempdir().context("cannot make a directory for the simulated kernel")?;
@@ -118,7 +120,7 @@ async fn simulate(options: &Options) -> anyhow::Result<ExitCode> {
     let (inputs, inbox) = mpsc::channel(NR_INPUTS);
     let engine = Simulated::new(tree, inputs.clone());
     info!("simulating: nothing on this machine is changed");
-    let parts = Parts { root, set_policy: simulated::set_policy, engine, bus, inputs };
+    let parts = Parts { root, set_policy: simulated::set_policy, engine, bus, callers, inputs };
     serve(parts, inbox, Polkit::trusting(trusted_uid)).await
 }
 
@@ -129,9 +131,9 @@ pub async fn serve<E: Engine>(
     authorizer: Polkit,
 ) -> anyhow::Result<ExitCode> {
     let (bus, inputs, root) = (parts.bus.clone(), parts.inputs.clone(), parts.root.clone());
+    let callers = Arc::clone(&parts.callers);
     let (shell, published) = MainLoop::new(parts)?;
     let (requests, calls) = mpsc::channel(NR_INPUTS);
-    let callers = Arc::new(Callers::default());
     let service = BusInterface {
         inputs: requests,
         published,
@@ -141,7 +143,6 @@ pub async fn serve<E: Engine>(
         authorizer: Arc::new(authorizer),
     };
     bus.object_server().at(OBJECT_PATH, service).await?;
-    Properties::serve(bus.object_server(), Arc::clone(&callers)).await?;
     // Before anybody can know that the service is there: a signal that came earlier would kill it.
     await_the_end(&bus, inputs.clone())?;
     // Only the owner of the name may touch the host. Calls that come meanwhile wait for the loop to run.

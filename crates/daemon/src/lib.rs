@@ -5,7 +5,7 @@
 //! - [`shell`]: the loop between the two, the only place that owns its state;
 //! - [`input`]: what reaches it, and what it answers;
 //! - [`bus`]: the D-Bus interface; handlers validate, authorize, ask and reply;
-//! - `bus_thread` and [`callers`]: callers do not keep the service from its work;
+//! - `bus_thread`, `bus_socket` and [`callers`]: callers do not keep the service from its work, nor from each other;
 //! - [`authorize`]: which caller may do what;
 //! - [`engine`]: the engine process, or a simulation of it, behind one trait;
 //! - [`kernel`]: what sysfs and uevents say;
@@ -24,6 +24,7 @@
 mod alarm;
 pub mod authorize;
 pub mod bus;
+mod bus_socket;
 mod bus_thread;
 pub mod callers;
 pub mod cli;

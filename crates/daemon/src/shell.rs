@@ -9,6 +9,7 @@ mod outbox;
 mod statistics;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use scherzo_host::Root;
 use scherzo_wire::message::ToEngine;
@@ -19,6 +20,7 @@ use zbus::Connection;
 
 use crate::alarm::Alarm;
 use crate::bus;
+use crate::callers::Callers;
 use crate::engine::Engine;
 use crate::input::{Answer, Input};
 use crate::kernel;
@@ -56,6 +58,8 @@ pub struct Parts<E> {
     pub engine: E,
     /// The connection that clients see. Something is served on it already, see `bus_thread`.
     pub bus: Connection,
+    /// Who calls on it.
+    pub callers: Arc<Callers>,
     /// Where inputs are sent.
     pub inputs: mpsc::Sender<Input>,
 }
@@ -63,7 +67,7 @@ pub struct Parts<E> {
 impl<E: Engine> MainLoop<E> {
     /// Reads what the files and the kernel say, and touches nothing yet. The receiver is for the interface.
     pub fn new(parts: Parts<E>) -> Result<(Self, watch::Receiver<Published>), scherzo_host::Error> {
-        let Parts { root, set_policy, engine, bus, inputs } = parts;
+        let Parts { root, set_policy, engine, bus, inputs, callers: _ } = parts;
         let kernel = kernel::read(&root)?;
         let types = kernel::types(&root, &kernel);
         let files = Files::open(root.clone(), &types, set_policy);

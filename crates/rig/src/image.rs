@@ -27,6 +27,7 @@ pub const SCRIPTS_DIR: &str = "/usr/lib/scherzo-rig";
 /// What takes the synchronising of directories from a program that is started with it (`LD_PRELOAD`).
 pub const NO_DIRECTORY_SYNC_PATH: &str = "/usr/lib/scherzo-rig/no_directory_sync.so";
 const SCRIPTS: &[(&str, &str)] = &[
+    ("floods.py", include_str!("../guest/floods.py")),
     ("kills.py", include_str!("../guest/kills.py")),
     ("ping_pong.py", include_str!("../guest/ping_pong.py")),
     ("power.py", include_str!("../guest/power.py")),

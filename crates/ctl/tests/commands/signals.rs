@@ -13,7 +13,7 @@ async fn a_command_gets_the_signals() {
     let signals = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2];
     for (signal, name) in signals.into_iter().zip(["TERM", "INT", "QUIT", "HUP", "USR1", "USR2"]) {
         let script = format!("trap 'exit 41' {name}; echo ready; while :; do sleep 0.05; done");
-        let mut command = bus.command(&["run", "-m", "fifo", "--", "sh", "-c", &script]);
+        let mut command = bus.command_with_default_signals(&["run", "-m", "fifo", "--", "sh", "-c", &script]);
         // Not in front of the terminal that the test may have.
         let mut run = command.process_group(0).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
@@ -29,8 +29,8 @@ async fn what_a_terminal_sends_comes_once() {
     let bus = Bus::start();
     let count = "n=0; trap 'n=$((n+1)); echo hit' INT; echo ready; \
                  while [ $n = 0 ]; do sleep 0.1; done; sleep 0.5; sleep 0.5; exit $((40 + n))";
-    let inner =
-        format!("exec {} run -m fifo -- sh -c '{}'", env!("CARGO_BIN_EXE_scherzoctl"), count.replace('\'', r"'\''"));
+    let (ctl, count) = (env!("CARGO_BIN_EXE_scherzoctl"), count.replace('\'', r"'\''"));
+    let inner = format!("exec env --default-signal {ctl} run -m fifo -- sh -c '{count}'");
     let mut terminal = tokio::process::Command::new("script");
     terminal.args(["--quiet", "--return", "--command", &inner, "/dev/null"]);
     terminal.env("DBUS_SYSTEM_BUS_ADDRESS", bus.0.address()).env("SHELL", "/bin/sh");

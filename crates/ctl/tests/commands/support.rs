@@ -1,5 +1,6 @@
 //! The service on a bus of its own, and `scherzoctl` talking to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -30,7 +31,14 @@ impl Bus {
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
         let bus = zbus::connection::Builder::address(self.0.address()).build().await.unwrap();
         let engine = Simulated::new(Tree::at(self.root()), inputs.clone());
-        let parts = Parts { root: self.root(), set_policy: simulated::set_policy, engine, bus, inputs };
+        let parts = Parts {
+            root: self.root(),
+            set_policy: simulated::set_policy,
+            engine,
+            bus,
+            callers: Arc::default(),
+            inputs,
+        };
         tokio::spawn(async move { serve(parts, inbox, Polkit::trusting(trusted_uid)).await.unwrap() });
         while self.ctl(&["status"]).await.code == 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -39,8 +47,23 @@ impl Bus {
 
     pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_scherzoctl"));
-        command.args(arguments).env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
+        command.args(arguments);
+        self.settle(&mut command);
+        command
+    }
+
+    /// On this bus, with settings of its own.
+    fn settle(&self, command: &mut tokio::process::Command) {
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address()).env("NO_COLOR", "1");
         command.env("XDG_CONFIG_HOME", self.0.directory().join("config"));
+    }
+
+    /// The same, where all signals do what they do by default: a shell that runs the tests in the background ignores some, and
+    /// what is ignored stays so for all that is started.
+    pub fn command_with_default_signals(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new("env");
+        command.arg("--default-signal").arg(env!("CARGO_BIN_EXE_scherzoctl")).args(arguments);
+        self.settle(&mut command);
         command
     }
 

@@ -3,14 +3,13 @@
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::names::{ACTION_HOLD_MODE, ACTION_SET_FOREGROUND};
-use scherzo_supervisor::{ForegroundGroup, HoldRequest, Published, Request};
+use scherzo_supervisor::{Caller, ForegroundGroup, HoldRequest, Published, Request};
 use tokio::sync::oneshot;
 use zbus::Connection;
 use zbus::message::Header;
 
 use super::BusInterface;
 use super::arguments::{error_of, right_to_change};
-use crate::callers::{Admitted, Cost};
 use crate::config::Change;
 use crate::foreground;
 use crate::input::{Answer, HistoryEntry, Input};
@@ -23,15 +22,15 @@ impl BusInterface {
         call: &Header<'_>,
         bus: &Connection,
     ) -> Result<(), Error> {
-        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        let caller = self.callers.caller(bus, call).await?;
         self.authorizer.check(bus, call, right_to_change(&changes)).await?;
-        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
+        let (caller, (reply, answer)) = (caller.clone(), oneshot::channel());
         self.inputs.send(Input::Configure { caller, changes, reply }).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 
-    pub(super) async fn history(&self, admitted: &Admitted, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
-        match self.ask(admitted, Request::GetHistory(nr_entries)).await? {
+    pub(super) async fn history(&self, caller: &Caller, nr_entries: u32) -> Result<Vec<HistoryEntry>, Error> {
+        match self.ask(caller, Request::GetHistory(nr_entries)).await? {
             Answer::History(entries) => Ok(entries),
             _ => Ok(Vec::new()),
         }
@@ -44,7 +43,7 @@ impl BusInterface {
         call: &Header<'_>,
         request: Request,
     ) -> Result<Answer, Error> {
-        self.ask(&self.callers.admit(bus, call, Cost::Simple).await?, request).await
+        self.ask(&self.callers.caller(bus, call).await?, request).await
     }
 
     /// Has a call answered if polkit allows it.
@@ -55,9 +54,9 @@ impl BusInterface {
         action: &str,
         request: Request,
     ) -> Result<Answer, Error> {
-        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
+        let caller = self.callers.caller(bus, call).await?;
         self.authorizer.check(bus, call, action).await?;
-        self.ask(&admitted, request).await
+        self.ask(&caller, request).await
     }
 
     pub(super) async fn ask_to_hold(
@@ -81,12 +80,12 @@ impl BusInterface {
         path: String,
         request: impl FnOnce(Option<ForegroundGroup>) -> Request,
     ) -> Result<(), Error> {
-        let admitted = self.callers.admit(bus, call, Cost::Simple).await?;
-        let found = self.find_foreground(path, admitted.caller.uid).await?;
+        let caller = self.callers.caller(bus, call).await?;
+        let found = self.find_foreground(path, caller.uid).await?;
         if found.is_some() {
             self.authorizer.check(bus, call, ACTION_SET_FOREGROUND).await?;
         }
-        self.ask(&admitted, request(found)).await.map(drop)
+        self.ask(&caller, request(found)).await.map(drop)
     }
 
     /// The control group that a program of this user names; none for an empty path.
@@ -99,8 +98,8 @@ impl BusInterface {
         looked.map_err(|_| stopping())?.map(Some)
     }
 
-    pub(super) async fn ask(&self, admitted: &Admitted, request: Request) -> Result<Answer, Error> {
-        let (caller, (reply, answer)) = (admitted.caller.clone(), oneshot::channel());
+    pub(super) async fn ask(&self, caller: &Caller, request: Request) -> Result<Answer, Error> {
+        let (caller, (reply, answer)) = (caller.clone(), oneshot::channel());
         self.inputs.send(Input::Request { caller, request, reply }).await.map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }

@@ -8,6 +8,7 @@
 mod support;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -42,7 +43,14 @@ impl Supervised {
         let (inputs, inbox) = mpsc::channel(NR_INPUTS);
         let engine = Real::new(engine_path, inputs.clone());
         let bus = stage.connect().await;
-        let parts = Parts { root: stage.root(), set_policy: simulated::set_policy, engine, bus, inputs };
+        let parts = Parts {
+            root: stage.root(),
+            set_policy: simulated::set_policy,
+            engine,
+            bus,
+            callers: Arc::default(),
+            inputs,
+        };
         let own_uid = rustix::process::geteuid().as_raw();
         tokio::spawn(async move {
             serve(parts, inbox, Polkit::trusting(Some(own_uid))).await.unwrap();

@@ -87,7 +87,8 @@ impl Daemon {
                 let bus = Builder::address(address.as_str()).build().await.unwrap();
                 let engine = Simulated::new(Tree::at(at.clone()), inputs.clone());
                 let authorizer = Polkit::trusting(own_uid());
-                let parts = Parts { root: at, set_policy: simulated::set_policy, engine, bus, inputs };
+                let parts =
+                    Parts { root: at, set_policy: simulated::set_policy, engine, bus, callers: Arc::default(), inputs };
                 tokio::select! {
                     _ = serve(parts, inbox, authorizer) => {}
                     _ = ended => {}

@@ -1,0 +1,103 @@
+//! A user floods the service with calls, over many connections, and reads no answer: others are answered all the same, and a
+//! killed engine is back in time. In virtual time.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::agreement::ensure_agreement;
+use scherzo_rig::guest::Guest;
+use scherzo_rig::image::SCRIPTS_DIR;
+use scherzo_rig::progress::say;
+use scherzo_rig::service::{call, ensure_loaded, journal, keep_state_in_memory, wait_for_calm};
+use scherzo_rig::shell::Shell;
+
+/// From asking for `State` to the answer, half of the times, for a user who does not flood. Where the bus itself takes longer, half as long again as
+/// beside a flood of [`CONTROL`]: an answer takes some rounds of the bus, which by chance are one or two more.
+const MAX_ANSWER_MS: u64 = 200;
+/// From killing the engine until the next one's scheduler runs.
+const MAX_BACK_MS: u64 = 1_000;
+/// The service's own memory.
+const MAX_PSS_KIB: u64 = 24 << 10;
+const LIMIT: Duration = Duration::from_mins(8);
+
+/// What the bus costs by itself: a flood of calls of a program that answers none.
+const CONTROL: &str = "Sink";
+/// The longest answers, what is read most, what the library answers, and what polkit is asked about.
+const SOME: &[&str] = &["none", CONTROL, "Ping", "GetStats", "GetHistory", "GetAll", "SetMode"];
+
+/// The engine is killed beside some of the floods.
+pub(super) fn of_some_methods(guest: &mut Guest) -> Result<()> {
+    flood(guest, SOME)
+}
+
+fn flood(guest: &mut Guest, names: &[&str]) -> Result<()> {
+    keep_state_in_memory(guest)?;
+    ensure_loaded(guest)?;
+    call(guest, "SetMode", "s interactive")?;
+    wait_for_calm(guest)?;
+    let lines = guest.check(&format!("python3 {SCRIPTS_DIR}/floods.py --kill-each {}", names.join(" ")), LIMIT)?;
+    say(&format!("flood, State median and longest in ms, engine back in ms, calls/s, PSS in KiB\n{lines}"));
+    let measured: Option<Vec<_>> = lines.lines().map(Measured::parse).collect();
+    let measured = measured.with_context(|| format!("it reads {lines}"))?;
+    let control = measured.iter().find(|flood| flood.name == CONTROL).context("there was no control")?;
+    let max_answer_ms = MAX_ANSWER_MS.max(control.answer_ms * 3 / 2);
+    let is_flood = |flood: &&Measured| flood.name != "none" && flood.name != CONTROL;
+    ensure!(measured.iter().filter(is_flood).all(|flood| flood.nr_calls_per_s > 0), "there was no flood");
+    let late: Vec<_> = measured.iter().filter(is_flood).filter(|flood| !flood.is_kept(max_answer_ms)).collect();
+    ensure!(late.is_empty(), "State after more than {max_answer_ms} ms, or else: {late:?}{}", journal(guest));
+    ensure_agreement(guest, "running", "interactive", "choice")?;
+    call(guest, "SetMode", "s auto").map(drop)
+}
+
+/// One line of `floods.py`.
+#[derive(Debug, PartialEq, Eq)]
+struct Measured {
+    name: String,
+    answer_ms: u64,
+    longest_ms: u64,
+    back_ms: u64,
+    nr_calls_per_s: u64,
+    pss_kib: u64,
+}
+
+impl Measured {
+    fn parse(line: &str) -> Option<Self> {
+        let (name, numbers) = line.split_once(' ')?;
+        let numbers: Result<Vec<u64>, _> = numbers.split(' ').map(str::parse).collect();
+        let [answer_ms, longest_ms, back_ms, nr_calls_per_s, pss_kib] = numbers.ok()?.try_into().ok()?;
+        Some(Self { name: name.to_owned(), answer_ms, longest_ms, back_ms, nr_calls_per_s, pss_kib })
+    }
+
+    fn is_kept(&self, max_answer_ms: u64) -> bool {
+        self.answer_ms <= max_answer_ms && self.back_ms <= MAX_BACK_MS && self.pss_kib < MAX_PSS_KIB
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_and_judged() {
+        let measured = Measured::parse("GetHistory 200 300 1000 4000 9000").unwrap();
+        assert!(measured.is_kept(MAX_ANSWER_MS) && measured.is_kept(300));
+        assert!(!Measured { answer_ms: 201, ..measured }.is_kept(MAX_ANSWER_MS));
+        assert!(!Measured::parse("all 5 9 1001 4000 9000").unwrap().is_kept(300));
+        assert!(!Measured::parse("all 5 9 900 4000 24576").unwrap().is_kept(300));
+        assert_eq!(Measured::parse("all 5 9 - 4000 9000"), None);
+    }
+
+    /// The script lies in the rig; a method that comes later is flooded as well.
+    #[test]
+    fn every_method_is_flooded() {
+        let script = include_str!("../../rig/guest/floods.py");
+        let interface = include_str!("../../../dbus/org.scherzo.Scheduler1.xml");
+        let methods: Vec<_> =
+            interface.split("<method name=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(methods.len() > 15, "{methods:?}");
+        for method in methods {
+            assert!(script.contains(&format!("    \"{method}\": ")), "{method} is missing in floods.py");
+        }
+    }
+}
