@@ -38,13 +38,14 @@ const MAX_FDS: usize = 4;
 /// The bus itself.
 const BUS: &str = "org.freedesktop.DBus";
 /// Methods that ask polkit.
-const ASKING: [&str; 12] = [
+const ASKING: [&str; 13] = [
     "SetEnabled",
     "SetMode",
     "SetModeFor",
     "SetPreemption",
     "SetEngine",
     "SetForeground",
+    "SetHoldForeground",
     "HoldMode",
     "OpenHold",
     "ReleaseMode",

@@ -44,6 +44,7 @@ fn calls() -> Vec<(String, Message)> {
         call("SetEnabled").build(&(false,)),
         call("SetEngine").build(&("user",)),
         call("SetForeground").build(&("/user.slice",)),
+        call("SetHoldForeground").build(&(7u32, "/user.slice")),
         call("SetPreemption").build(&(true,)),
         call("HoldMode").build(&hold),
         call("OpenHold").build(&(hold.0, hold.1, hold.2, 60u32)),

@@ -339,18 +339,21 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 }
 
 /* The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. */
-static __always_inline void begin_to_charge(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *cpuc,
-					    const struct scherzo_control *page, u64 now)
+VERIFIED_ONCE int begin_to_charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	struct llc_ctx *llcx = llc_ctx(cpuc->llc);
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *llcx = llc_ctx(llc);
 
+	if (!page || !llcx || !tctx)
+		return 0;
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
-	place_in_virtual_time(tctx, cpuc->llc);
+	place_in_virtual_time(tctx, llc);
 	tctx->charged_until_ns = now;
-	count_weight(tctx, cpuc->llc);
-	if (llcx && page && !tctx->prompt)
+	count_weight(tctx, llc);
+	if (!tctx->prompt)
 		advance_clock(llcx, tctx->vruntime, page, now);
+	return 0;
 }
 
 /* It stops; if it is not runnable, it sleeps. */

@@ -53,7 +53,6 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
-	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -86,7 +85,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	WRITE_ONCE(cpuc->run_ends_ns, 0);
 	if (READ_ONCE(limits_in_use))
 		run_limited(p, cpu, now);
-	begin_to_charge(p, tctx, cpuc, page, now);
+	begin_to_charge(p, tctx, cpuc->llc, now);
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
