@@ -48,27 +48,28 @@ static __always_inline bool may_not_migrate(const struct task_struct *p, u64 enq
 	return p->migration_disabled;
 }
 
-/* The next idle CPU that the kernel's masks give, as in pick_idle_cpu(), from within RCU's read lock. */
-static __always_inline s32 pick_marked_cpu(struct task_struct *p, u64 flags)
+/* The next idle CPU of these that the kernel's masks give. */
+static __always_inline s32 pick_marked_cpu(const struct cpumask *allowed, s32 node, u64 flags)
 {
-	if (per_node_idle)
-		return scx_bpf_pick_idle_cpu_node(p->cpus_ptr, scx_bpf_cpu_node(scx_bpf_task_cpu(p)), flags);
-	return scx_bpf_pick_idle_cpu(p->cpus_ptr, flags);
+	return per_node_idle ? scx_bpf_pick_idle_cpu_node(allowed, node, flags) : scx_bpf_pick_idle_cpu(allowed, flags);
 }
 
 /* Any idle CPU that the task may use, from the kernel's masks. */
 VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {
+	const struct cpumask *allowed;
 	struct cpu_ctx *cpuc;
-	s32 cpu;
+	s32 cpu, node;
 
 	/* As in may_run_on(). */
 	bpf_rcu_read_lock();
-	cpu = pick_marked_cpu(p, flags);
+	allowed = p->cpus_ptr;
+	node = per_node_idle ? scx_bpf_cpu_node(scx_bpf_task_cpu(p)) : 0;
+	cpu = pick_marked_cpu(allowed, node, flags);
 	cpuc = cpu >= 0 ? cpu_ctx(cpu) : NULL;
 	/* One that goes offline gets no dispatch, and would be woken in vain. It is not marked any more, so this finds another. */
 	if (cpuc && !cpuc->online)
-		cpu = pick_marked_cpu(p, flags);
+		cpu = pick_marked_cpu(allowed, node, flags);
 	bpf_rcu_read_unlock();
 	return cpu;
 }

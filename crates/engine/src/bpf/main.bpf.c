@@ -29,6 +29,7 @@
  *
  * Limits. Cores are fast or slow (idle.bpf.h), without degrees between.
  */
+#include "no_old_names.h"
 #include <scx/common.bpf.h>
 #include "scherzo_wire.h"
 
