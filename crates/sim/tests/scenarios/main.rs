@@ -208,6 +208,17 @@ fn naps_are_no_sleep() {
     assert!(report.groups.iter().all(|group| group.longest_gap_ns < 60_000_000), "{report}");
 }
 
+/// Who wakes the other before it sleeps leaves it its CPU, with credit or without, and takes nothing from others by that.
+#[test]
+fn pairs_without_credit_enter_no_queue_and_keep_to_their_share() {
+    let report = outcome("batch-pairs");
+    all_rules_hold(&report);
+    let nr = |counter| report.counters.iter().find(|(name, _)| *name == counter).map_or(0, |(_, number)| *number);
+    assert!(nr("nr_kernel") < 100 && nr("nr_switches") > 100_000, "{report}");
+    let report = all_are_fair("batch-pairs-beside-hogs", 10);
+    assert!(report.group("hogs").expect("a group").longest_gap_ns < 60_000_000, "{report}");
+}
+
 /// Pairs that hand work to each other sleep for half of their time, so they may have more than their share.
 #[test]
 fn a_pinned_task_gets_its_share_beside_pairs() {
