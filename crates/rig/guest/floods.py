@@ -55,6 +55,7 @@ METHODS = {
     "SetPreemption": ("(b)", (True,)),
     "SetEngine": ("(s)", ("user",)),
     "SetForeground": ("(s)", ("/user.slice",)),
+    "SetHoldForeground": ("(us)", (7, "/user.slice")),
     "NoSuchMethod": None,
     "HoldMode": HOLD,
     "OpenHold": ("(sssu)", (*HOLD[1], 60)),
