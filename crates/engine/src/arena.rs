@@ -44,6 +44,39 @@ pub fn heap_ops() -> u64 {
     NR_HEAP_OPS.load(Ordering::Relaxed)
 }
 
+/// The largest and the smallest blocks that are looked for to be given back, and how many.
+const LARGEST_FREE_BYTES: usize = 8 << 20;
+const SMALLEST_FREE_BYTES: usize = 64 << 10;
+const NR_FREE_BLOCKS: usize = BUDDY_BYTES / SMALLEST_FREE_BYTES;
+const PAGE_BYTES: usize = 4096;
+
+/// Gives the pages of free blocks back to the kernel: what the arena was used for while the scheduler was prepared would otherwise
+/// stay resident. They come back, as zeroes, when they are used again.
+pub fn give_back_free() {
+    let mut blocks = [(std::ptr::null_mut::<u8>(), 0); NR_FREE_BLOCKS];
+    let (mut nr_blocks, mut size) = (0, LARGEST_FREE_BYTES);
+    while size >= SMALLEST_FREE_BYTES && nr_blocks < NR_FREE_BLOCKS {
+        let Ok(layout) = Layout::from_size_align(size, LEAF_BYTES) else { return };
+        // SAFETY: the size is not zero.
+        let block = unsafe { std::alloc::alloc(layout) };
+        if block.is_null() {
+            size /= 2;
+            continue;
+        }
+        blocks[nr_blocks] = (block, size);
+        nr_blocks += 1;
+    }
+    for (block, size) in blocks[..nr_blocks].iter().copied() {
+        let whole = block.wrapping_add(block.align_offset(PAGE_BYTES));
+        let nr_pages = (block.addr() + size).saturating_sub(whole.addr()) / PAGE_BYTES;
+        // SAFETY: whole pages of a block that nobody else has, and that has no contents; and it is released as it was allocated.
+        unsafe {
+            libc::madvise(whole.cast(), nr_pages * PAGE_BYTES, libc::MADV_DONTNEED);
+            std::alloc::dealloc(block, Layout::from_size_align_unchecked(size, LEAF_BYTES));
+        }
+    }
+}
+
 fn count() {
     NR_HEAP_OPS.fetch_add(1, Ordering::Relaxed);
 }

@@ -11,6 +11,7 @@ use scherzo_wire::channel::{self, Received};
 use scherzo_wire::layout::{NR_SLOTS, WIRE_VERSION};
 use scherzo_wire::message::{ExitKind, FailKind, LoadSettings, ToDaemon, ToEngine};
 
+use crate::arena;
 use crate::filter::Filters;
 use crate::kernel::{self, LoadError, LoadedScheduler, Room, SchedExtFile, SchedulerExit};
 use crate::kernel_file::KernelFile;
@@ -125,6 +126,7 @@ impl<'obj> PreparedLoad<'obj> {
         let loaded = LoadedScheduler::new(room, settings)?;
         let filters = Filters::new()?;
         memory::trim();
+        arena::give_back_free();
         privileges::keep_attaching()?;
         filters.enter_prepared()?;
         Ok(Self { loaded, settings: *settings, files, filters })
