@@ -42,8 +42,7 @@ pub(super) fn two_hundred(guest: &mut Guest) -> Result<()> {
 
 /// How long a standby engine may take until it is prepared.
 const PREPARATION: Duration = Duration::from_secs(20);
-/// Most memory of a standby engine and its BPF objects. It takes about 11 MiB; one huge page more is allowed, because
-/// their number depends on the alignment of its memory.
+/// Most memory of a standby engine and its BPF objects. They take 9 MiB: what preparing took is given back.
 const MAX_STANDBY_KIB: u64 = 14 << 10;
 
 /// After one kill the standby engine, which takes little memory, takes over and another one is started. None is left

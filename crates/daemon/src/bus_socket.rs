@@ -335,10 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_ask_exist() {
+    fn methods_that_ask_are_those_of_the_interface() {
         let interface = include_str!("../../../dbus/org.scherzo.Scheduler1.xml");
         for member in ASKING {
             assert!(interface.contains(&format!("<method name=\"{member}\">")), "{member}");
+        }
+        let documented = interface.split("<!--").filter_map(|part| part.split_once("-->"));
+        for (comment, element) in documented {
+            let method = element.trim_start().strip_prefix("<method name=\"").and_then(|rest| rest.split('"').next());
+            let asks = comment.contains("polkit action") && !comment.contains("polkit action that a change needs");
+            if let Some(method) = method.filter(|_| asks) {
+                assert!(ASKING.contains(&method), "{method}");
+            }
         }
     }
 }

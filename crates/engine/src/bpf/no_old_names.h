@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * no_old_names.h: before the headers of scx. These fall back to names that Linux had up to 6.12, on which we do not run. For each name that
- * a kernel does not have, libbpf searches all of its types and those of its modules in vain; so the fallbacks are those that came after
- * them.
+ * no_old_names.h: before the headers of scx. These fall back to names that Linux had up to 6.12, on which we do not run. For each
+ * name that a kernel does not have, libbpf searches all of its types and those of its modules in vain; so the fallbacks are the
+ * names that came after them.
  */
 #ifndef SCHERZO_NO_OLD_NAMES_H
 #define SCHERZO_NO_OLD_NAMES_H

@@ -408,8 +408,8 @@ static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 
 /*
  * Although the others are owed twice what they may be: the first prompt task uses no more than its share, or has waited
- * for POLICY_PROMPT_TURN_NS. What the others are owed is worked off in proportion to the weights, which takes minutes beside thousands of
- * tasks.
+ * for POLICY_PROMPT_TURN_NS. What the others are owed is worked off in proportion to the weights, which takes minutes beside
+ * thousands of tasks.
  */
 VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 {
