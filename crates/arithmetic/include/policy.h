@@ -352,22 +352,22 @@ static inline bool policy_waits_briefly(u64 ahead, u64 fair_weight)
 }
 
 /*
- * How far the prompt get ahead by having run for so long, or the others catch up (negative), while both want to: the prompt
- * are worth twice their weight, so that the others have half of their share at least.
+ * How far the prompt get ahead by having run for so long, or the others catch up (negative), while others want to run: of the time of
+ * all CPUs these are owed five eighths of their share, F / (P + F) with P and F the flat weights of the runnable prompt and of the
+ * others. That is a quarter more than the half that they are promised, since neither weight stands still.
  */
 static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fair_weight)
 {
-	u64 all;
+	u64 all, owed_ns;
 
 	/* Weights lose four bits, so that thousands of tasks do not overflow. The time stays exact: messages run for microseconds. */
 	if (run_ns > POLICY_CREDIT_MAX_NS)
 		run_ns = POLICY_CREDIT_MAX_NS;
-	fair_weight >>= 4;
-	prompt_weight >>= 4;
-	all = 2 * prompt_weight + fair_weight;
+	all = 8 * ((prompt_weight >> 4) + (fair_weight >> 4));
 	if (!all)
 		return 0;
-	return prompt ? (s64)(run_ns * fair_weight / all) : -(s64)(run_ns * 2 * prompt_weight / all);
+	owed_ns = run_ns * 5 * (fair_weight >> 4) / all;
+	return prompt ? (s64)owed_ns : (s64)(owed_ns - run_ns);
 }
 
 /*

@@ -43,10 +43,7 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 			WRITE_ONCE(llcx->lead_ns, 0);
 		return 0;
 	}
-	if (!prompt && !prompt_weight)
-		lead_ns = -(s64)ran_ns;
-	else
-		lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
+	lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
 	max_ns = max_lead_ns(page);
 	lead_ns += __sync_fetch_and_add(&llcx->lead_ns, lead_ns);
 	if (lead_ns > 3 * max_ns)

@@ -342,27 +342,26 @@ static __always_inline s64 crowding(const struct llc_ctx *llcx, u64 nr_cpus)
 	return weight > 0 && room ? weight * whole / room : weight;
 }
 
-/*
- * How much more crowded an LLC must be so that moving one of its tasks makes the two more alike: twice what a task of it
- * weighs, of those that wait there and those that its CPUs run.
- */
-static __always_inline s64 balance_min_weight(const struct llc_ctx *llcx, u64 nr_cpus)
+/* What a task there weighs in that measure: of those that wait, and of those that run on what the prompt leave of the CPUs. */
+static __always_inline s64 crowding_of_task(const struct llc_ctx *llcx, u64 nr_cpus)
 {
+	u64 room = READ_ONCE(llcx->fair_room) ?: nr_cpus * ROOM_OF_CPU;
 	s32 nr_waiting = READ_ONCE(llcx->nr_fair);
 
-	return 2 * crowding(llcx, nr_cpus) / ((nr_waiting > 0 ? nr_waiting : 0) + nr_cpus);
+	return crowding(llcx, nr_cpus) * ROOM_OF_CPU / ((nr_waiting > 0 ? nr_waiting : 0) * ROOM_OF_CPU + room);
 }
 
 /*
- * Takes a task from the most crowded LLC, if it is clearly more so than this one: a task that computes stays in the LLC
- * that it woke up in, and nothing else would make LLCs alike.
+ * Takes a task from the most crowded LLC, if that makes the two more alike: it becomes less crowded by what a task weighs there, and
+ * this one more by what it weighs here, so the difference must be more than half of both, and an eighth more for good measure. A task
+ * that computes stays in the LLC that it woke up in, and nothing else would make LLCs alike.
  */
 VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 {
 	struct llc_ctx *own = llc_ctx(own_llc);
 	const struct scherzo_control *page = control_page();
 	u32 llc, busiest = own_llc;
-	s64 own_crowding, most = 0;
+	s64 own_crowding, own_task, most = 0;
 	u64 nr_cpus;
 
 	if (!own || !page)
@@ -370,12 +369,13 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 	nr_cpus = cpus_per_llc(page);
 	measure_fair_room(own, nr_cpus, scx_bpf_now());
 	own_crowding = crowding(own, nr_cpus);
+	own_task = crowding_of_task(own, nr_cpus);
 	bpf_for(llc, 0, nr_llcs) {
 		const struct llc_ctx *other = llc_ctx(llc);
 
 		s64 more = other ? crowding(other, nr_cpus) - own_crowding : 0;
 
-		if (more <= most || !nr_queued(DSQ_FAIR, llc) || more < balance_min_weight(other, nr_cpus))
+		if (more <= most || !nr_queued(DSQ_FAIR, llc) || 8 * more < 5 * (crowding_of_task(other, nr_cpus) + own_task))
 			continue;
 		most = more;
 		busiest = llc;
@@ -444,10 +444,8 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_long_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc)) {
-		cpuc->late_pick = true;
+	if (is_fair_long_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc))
 		return true;
-	}
 	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc);
 }
 

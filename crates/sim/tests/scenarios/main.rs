@@ -238,18 +238,40 @@ fn those_who_sleep_leave_half_of_their_share_to_those_who_do_not() {
     }
 }
 
+/// Of the same scenario with some seeds.
+fn outcomes(name: &str) -> impl Iterator<Item = SimulationReport> {
+    let scenario = scenario(name);
+    (0..5).map(move |seed| run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() }))
+}
+
+/// Neither what they use all together, nor that one of them uses three times its share, is a reason to be late while what computes has
+/// half of its share.
+#[test]
+fn frames_are_in_time_while_what_computes_has_half_of_its_share() {
+    for name in ["frames-beside-videos", "heavy-frames"] {
+        for report in outcomes(name) {
+            all_rules_hold(&report);
+            let [game, video, sound, build] =
+                ["game", "video", "sound", "build"].map(|name| report.group(name).expect("a group"));
+            assert!(game.nr_missed == 0 && game.nr_done > 300, "{name}: {report}");
+            assert!(video.nr_missed == 0 && video.latency_ns[2] < 3_000_000, "{name}: {report}");
+            assert!(sound.nr_missed == 0 && sound.latency_ns[2] < 2_000_000, "{name}: {report}");
+            assert!(build.share >= build.fair_share * 5 / 8, "{name}: {report}");
+        }
+    }
+}
+
 /// Together they want more than they may have, so frames are late; but nobody stands still, and what wants little is not late at all.
 #[test]
 fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
-    for seed in 0..5 {
-        let report = run(&scenario("heavy-frames"), &SimulationOptions { seed, ..SimulationOptions::default() });
+    for report in outcomes("too-many-frames") {
         all_rules_hold(&report);
         let [game, video, sound] = ["game", "video", "sound"].map(|name| report.group(name).expect("a group"));
         assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{report}");
-        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed < game.nr_done / 4, "{report}");
-        assert!(video.latency_ns[3] < 40_000_000 && video.nr_missed < video.nr_done / 10, "{report}");
+        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed < game.nr_done / 2, "{report}");
+        assert!(video.latency_ns[3] < 40_000_000 && video.nr_missed < video.nr_done / 4, "{report}");
         let build = report.group("build").expect("a group");
-        assert!(build.share >= build.fair_share / 2, "{report}");
+        assert!(build.share >= build.fair_share * 5 / 8, "{report}");
     }
 }
 
