@@ -227,7 +227,8 @@ fn too_many(groups: &Groups) -> Option<Finding> {
 
 fn too_deep(groups: &Groups) -> Option<Finding> {
     let text = gettext_noop(
-        "There are control groups more than {max} levels deep. For these only the {max} groups nearest to them count.",
+        "There are control groups more than {max} levels deep. These count as part of the group {max} levels deep that \
+         they are in.",
     );
     let finding = || Finding::new("control-groups/too-deep", Severity::Note, text).with("max", MAX_LEVELS.to_string());
     groups.is_too_deep.then(finding)

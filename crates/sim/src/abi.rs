@@ -127,6 +127,8 @@ pub struct KernfsNode {
 pub struct KernelCgroup {
     /// Its own state, of no controller.
     pub own: CgroupState,
+    /// How many groups are around it, the root's included.
+    pub level: i32,
     /// Its directory.
     pub kn: *mut KernfsNode,
 }

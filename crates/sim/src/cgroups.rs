@@ -48,7 +48,10 @@ impl Directory {
         let kn = Kept::new(KernfsNode { id: id_of(number) });
         // SAFETY: the group around it is there for as long as this.
         let parent = around.map_or(null_mut(), |around| unsafe { &raw mut (*around.cgroup.raw()).own });
-        let cgroup = Kept::new(KernelCgroup { own: CgroupState { cgroup: null_mut(), id: 0, parent }, kn: kn.raw() });
+        // SAFETY: the same.
+        let level = around.map_or(0, |around| unsafe { (*around.cgroup.raw()).level } + 1);
+        let own_state = CgroupState { cgroup: null_mut(), id: 0, parent };
+        let cgroup = Kept::new(KernelCgroup { own: own_state, level, kn: kn.raw() });
         let own = own.map(|own| TaskGroup { css: CgroupState { cgroup: cgroup.raw(), id: number, parent }, ..own });
         let own = own.map(Kept::new);
         // SAFETY: nobody else knows it yet.

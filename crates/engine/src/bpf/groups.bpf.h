@@ -12,7 +12,8 @@
  * Where weights are read. Each task points at its task_group, which has weight, mark of idleness and parent: they are read
  * there, at most every 100 ms, so that no callback of the kernel's is needed, which differ from version to version. A group is
  * known by the number that the cpu controller gives it, which the kernel keeps small and uses again. Groups with a number past
- * the table count as part of their nearest ancestor that is in it.
+ * the table, and groups that lie deeper than MAX_GROUP_LEVELS, count as part of their nearest ancestor that is known
+ * (known_group()).
  *
  * What is active in a group changes with each wake-up, and a task keeps the weight that it was given until it is enqueued again.
  * Divided by what is active at that moment, those that woke first would all weigh too much: thirty tasks that pass messages were
@@ -31,8 +32,10 @@
 #include "state.bpf.h"
 
 #define NR_GROUPS 4096
-/* Of the tree: the kernel's limit is higher, but nesting is never that deep. */
+/* Of the default hierarchy, as far as groups have shares and limits of their own. */
 #define MAX_GROUP_LEVELS 16
+/* How far up a group that is known is looked for: the kernel's limit is higher, but nesting is never that deep. */
+#define MAX_KNOWN_STEPS 64
 #define GROUP_READ_PERIOD_NS (100 * NSEC_PER_MSEC)
 /* What a task group's shares are of its weight, where a nice level of 0 has 1024: scale_load() of kernel/sched/sched.h. */
 #define GROUP_SHARES_SHIFT 10
@@ -91,22 +94,30 @@ static __always_inline bool is_root(const struct task_group *tg)
 	return !tg || !tg->parent;
 }
 
-/* A group that the table has room for: this one or an ancestor. */
-static __always_inline u32 group_number(const struct task_group *tg)
+/* The table has room for the group, and it does not lie too deep. A cgroup v1 hierarchy has levels as well. */
+static __always_inline bool is_known(const struct task_group *tg)
 {
-	u32 id = is_root(tg) ? ROOT_GROUP : tg->css.id, level;
+	return (u32)tg->css.id < NR_GROUPS && (!tg->css.cgroup || tg->css.cgroup->level <= MAX_GROUP_LEVELS);
+}
 
-	if (id < NR_GROUPS)
-		return id;
-	bpf_for(level, 0, MAX_GROUP_LEVELS) {
-		tg = tg->parent;
+/* This group or its nearest ancestor that is known; NULL if that is the root. */
+static __always_inline const struct task_group *known_group(const struct task_group *tg)
+{
+	u32 step;
+
+	bpf_for(step, 0, MAX_KNOWN_STEPS) {
 		if (is_root(tg))
 			break;
-		id = tg->css.id;
-		if (id < NR_GROUPS)
-			return id;
+		if (is_known(tg))
+			return tg;
+		tg = tg->parent;
 	}
-	return ROOT_GROUP;
+	return NULL;
+}
+
+static __always_inline u32 group_number(const struct task_group *tg)
+{
+	return is_root(tg) ? ROOT_GROUP : tg->css.id;
 }
 
 /* Copies what the kernel says of a group. */
@@ -119,7 +130,7 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
 	if (is_foreground_group(tg))
 		group->weight = raised_weight(group->weight);
-	group->parent = group_number(tg->parent);
+	group->parent = group_number(known_group(tg->parent));
 }
 
 /* How much of the credit that a sleeping task earns this group and those above it leave. */
@@ -243,11 +254,11 @@ int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
 VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 {
 	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
-	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
+	const struct task_group *tg = known_group(bpf_core_cast(p, struct task_struct)->sched_task_group);
 	struct group_ctx *group;
 	u32 number, level;
 
-	if (is_root(tg))
+	if (!tg)
 		return ROOT_GROUP;
 	number = group_number(tg);
 	group = number == ROOT_GROUP ? NULL : group_ctx(number);
@@ -256,14 +267,14 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 	if (is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS)
 		return number;
 	bpf_for(level, 0, MAX_GROUP_LEVELS) {
-		if (is_root(tg))
+		if (!tg)
 			break;
 		group = group_ctx(group_number(tg));
 		if (!group || is_fresh(group, tg, now))
 			break;
 		read_group(group, tg, now);
 		carry_up(group_number(tg));
-		tg = tg->parent;
+		tg = known_group(tg->parent);
 	}
 	update_credit_scales(number);
 	read_limits(p, number, now);

@@ -107,7 +107,7 @@ static __always_inline bool read_limit(struct limit_ctx *limit, const struct tas
 VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now)
 {
 	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
-	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
+	const struct task_group *tg = known_group(bpf_core_cast(p, struct task_struct)->sched_task_group);
 	u32 lowest = ROOT_GROUP, below = ROOT_GROUP, level;
 	struct limit_ctx *limit;
 	struct group_ctx *group;
@@ -115,10 +115,10 @@ VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u
 	bpf_for(level, 0, MAX_GROUP_LEVELS) {
 		u32 id;
 
-		if (is_root(tg))
+		if (!tg)
 			break;
-		id = tg->css.id;
-		limit = id < NR_GROUPS ? limit_ctx(id) : NULL;
+		id = group_number(tg);
+		limit = limit_ctx(id);
 		if (limit && read_limit(limit, tg, now)) {
 			limit = limit_ctx(below);
 			if (limit)
@@ -127,7 +127,7 @@ VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u
 				lowest = id;
 			below = id;
 		}
-		tg = tg->parent;
+		tg = known_group(tg->parent);
 	}
 	limit = limit_ctx(below);
 	if (limit)

@@ -35,6 +35,19 @@ fn limits_hold_at_every_level() {
     }
 }
 
+/// Weights and limits of the first 16 levels count; what lies deeper is part of the group there.
+#[test]
+fn deep_groups_count_as_part_of_the_one_around_them() {
+    for kernel_seat in [true, false] {
+        let scenario = scenario("deep-groups");
+        let report = run(&scenario, &SimulationOptions { kernel_seat, ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        for (group, cpus) in [("deep", 1.4), ("beside", 1.4), ("other", 1.2)] {
+            got_cpus(&report, &scenario, group, cpus, 30);
+        }
+    }
+}
+
 #[test]
 fn a_limit_takes_nothing_from_the_group_nor_from_others() {
     let scenario = scenario("limit-beside-hogs");

@@ -26,6 +26,7 @@ struct kernfs_node {
 
 struct cgroup {
 	struct cgroup_subsys_state self;
+	s32 level;
 	struct kernfs_node *kn;
 };
 
