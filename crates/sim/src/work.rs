@@ -33,6 +33,8 @@ pub const ENDLESS: u64 = u64::MAX;
 pub struct Work {
     kind: WorkKind,
     compute_ns: u64,
+    /// Before that, once.
+    first_ns: u64,
     sleep_ns: u64,
     /// By so much of both it does more or less each time, and by what chance says.
     jitter_percent: u64,
@@ -61,9 +63,11 @@ impl Work {
             WorkKind::Chain => group.stages_us[stage] * 1_000,
             _ => ScenarioGroup::ns(group.compute_us.as_ref()),
         };
+        let first_ns = if group.kind == WorkKind::Chain { ScenarioGroup::ns(group.compute_us.as_ref()) } else { 0 };
         Self {
             kind: group.kind,
             compute_ns,
+            first_ns,
             sleep_ns: ScenarioGroup::ns(group.sleep_us.as_ref()),
             jitter_percent: group.jitter_percent.as_ref().map_or(0, |percent| *percent.get_ref()),
             rng: Rng::with_seed(0),
@@ -92,7 +96,7 @@ impl Work {
             self.rng = rng.fork();
         }
         let waits = !self.leads && matches!(self.kind, WorkKind::Chain | WorkKind::PingPong);
-        (!waits).then_some((at, self.compute_ns))
+        (!waits).then_some((at, self.first_ns.saturating_add(self.compute_ns)))
     }
 
     /// What it asks of one CPU, in parts of `whole`; by the group's numbers, whatever it gets.
@@ -142,14 +146,14 @@ impl Work {
         (time_ns * self.rng.u64(100 - self.jitter_percent..=100 + self.jitter_percent) / 100).max(1_000)
     }
 
-    /// Periodic work that is late is made up for at once; a frame that is late is left out.
+    /// Work that is late is begun at once; a frame whose whole period has passed is left out.
     fn next_period(&mut self, now: u64) -> Next {
         self.due_ns += self.period_ns;
-        if self.due_ns <= now && self.kind == WorkKind::Periodic {
-            return Next::Compute(self.compute_ns);
-        }
-        while self.due_ns <= now {
+        while self.kind == WorkKind::Chain && self.due_ns + self.period_ns <= now {
             self.due_ns += self.period_ns;
+        }
+        if self.due_ns <= now {
+            return Next::Compute(self.compute_ns);
         }
         Next::Sleep { until: Some(self.due_ns), then_ns: self.compute_ns }
     }

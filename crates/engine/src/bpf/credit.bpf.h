@@ -185,6 +185,14 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx, u64 most_ah
 		tctx->vruntime = policy_not_further_ahead(tctx->vruntime, READ_ONCE(llcx->clock), most_ahead_ns, tctx->weight);
 }
 
+/* The same of one that has no credit left. Of a trial all counts: it had not slept for that. */
+static __always_inline void lose_credit(struct task_ctx *tctx, u64 now)
+{
+	bool was_tried = time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS;
+
+	stop_being_prompt(tctx, was_tried ? POLICY_TRIAL_NS : POLICY_CREDIT_ENTER_NS);
+}
+
 /*
  * What the task uses beside others, until now. Where no task takes turns the clock stands still, and nothing is used of what others
  * want.
@@ -284,6 +292,44 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 	tctx->due_ns = 0;
 }
 
+/*
+ * The task that runs on this CPU wakes a prompt one, and says that it has something for it: a game whose compositor waits for the
+ * frame, or a server whose client does. If it takes turns itself, it is remembered. An interrupt in the middle of a task looks the same
+ * where it brings data; a trial more does no harm.
+ */
+VERIFIED_ONCE int note_feeding(void)
+{
+	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
+	struct task_ctx *tctx;
+
+	/* What is published may be preempted: it takes turns. */
+	if (!cpuc || !READ_ONCE(cpuc->victim_deadline))
+		return 0;
+	tctx = task_ctx(bpf_get_current_task_btf());
+	if (tctx && !tctx->feeds_prompt)
+		tctx->feeds_prompt = true;
+	return 0;
+}
+
+/*
+ * A task that prompt ones wait for takes turns with the others: it goes first for once. A game that fell behind, as one does that has
+ * loaded a level beside a build, does not sleep between its frames, as the next is always late. It would never have credit again,
+ * although it would sleep for half of its time if it were in time.
+ */
+static __always_inline void begin_trial(const struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	if (!tctx->feeds_prompt)
+		return;
+	tctx->feeds_prompt = false;
+	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || is_overspent(tctx->group) ||
+	    time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS)
+		return;
+	tctx->tried_ns = now;
+	tctx->credit_ns = POLICY_TRIAL_NS;
+	tctx->prompt = true;
+	tctx->due_ns = 0;
+}
+
 /* A task has been woken: what it slept is credited, and its burst is over. */
 VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u64 now)
 {
@@ -307,7 +353,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
-		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
+		lose_credit(tctx, now);
 	tctx->due_ns = 0;
 	if (tctx->prompt)
 		yield_to_fair(tctx, tctx->llc, keep_deadline(p, tctx, 0, now));
@@ -332,7 +378,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
-		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
+		lose_credit(tctx, now);
 		count_weight(tctx, llc);
 	}
 	return 0;
@@ -405,6 +451,7 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	parent->credit_ns -= half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
+	child->tried_ns = scx_bpf_now() - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
 	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;

@@ -278,6 +278,8 @@ struct task_ctx {
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
+	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
+	u64 tried_ns; /* when its last trial began */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
 	struct policy_use use; /* until it woke last */

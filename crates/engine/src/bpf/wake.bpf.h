@@ -163,6 +163,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		if (waker->flags & PF_EXITING)
 			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
+		if (wake_flags & SCX_WAKE_SYNC && tctx->prompt)
+			note_feeding();
 	}
 	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;

@@ -140,7 +140,7 @@ pub struct ScenarioGroup {
     /// The policy that they ask for.
     #[serde(default)]
     pub policy: SchedPolicySpec,
-    /// Work until they sleep, or of a child.
+    /// Work until they sleep, or of a child; of a chain, what it computes before its first frame.
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
     pub sleep_us: Option<Spanned<u64>>,

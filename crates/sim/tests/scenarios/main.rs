@@ -261,6 +261,16 @@ fn frames_are_in_time_while_what_computes_has_half_of_its_share() {
     }
 }
 
+/// A late game does not sleep between its frames, and owes for what it computed before: it would be late for ever, as if it were a hog.
+#[test]
+fn a_game_that_begins_late_is_in_time_soon() {
+    for report in outcomes("late-frames") {
+        all_rules_hold(&report);
+        let frames = report.group("frames").expect("a group");
+        assert!(frames.nr_missed == 0 && frames.nr_done > 400 && is_fair(&report, "build", 12), "{report}");
+    }
+}
+
 /// Together they want more than they may have, so frames are late; but nobody stands still, and what wants little is not late at all.
 #[test]
 fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
