@@ -1,6 +1,7 @@
 //! The socket to the bus, on which calls wait for their turn before the library has them, and on which a turn ends when the bus has
 //! taken the answer. See [`crate::callers`].
 
+mod departures;
 mod incoming;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use rustix::net::sockopt::set_socket_send_buffer_size;
@@ -29,6 +31,7 @@ use zbus::message::{Flags, Header, Type};
 use zbus::{Address, DBusError, Message};
 
 use crate::callers::{Callers, Cost, Fate, WaitingCall};
+use departures::{Departures, name_that_has_gone};
 use incoming::{Arrived, Incoming};
 
 /// Where a message has its flags.
@@ -37,6 +40,8 @@ const FLAGS: usize = 2;
 const MAX_FDS: usize = 4;
 /// The bus itself.
 const BUS: &str = "org.freedesktop.DBus";
+/// It says so of a connection that has gone.
+const NO_OWNER: &str = "org.freedesktop.DBus.Error.NameHasNoOwner";
 /// Methods that ask polkit.
 const ASKING: [&str; 13] = [
     "SetEnabled",
@@ -97,6 +102,7 @@ impl Socket for BusSocket {
             callers: Arc::clone(&self.callers),
             writer: Arc::clone(&writer),
             asked: HashMap::new(),
+            departures: Departures::default(),
         };
         Split::new(calls, AnswerWriter { writer, callers: self.callers })
     }
@@ -110,6 +116,7 @@ pub(crate) struct CallReader {
     writer: Arc<Mutex<MessageWriter>>,
     /// Names whose users the bus has been asked for, by the number of the question.
     asked: HashMap<NonZeroU32, String>,
+    departures: Departures,
 }
 
 impl CallReader {
@@ -123,10 +130,18 @@ impl CallReader {
         match header.message_type() {
             Type::MethodCall => {}
             Type::Signal if arrived.is_cut => return Ok(None),
-            Type::Signal => return Ok(Some(message)),
+            Type::Signal => {
+                if let Some(name) = name_that_has_gone(&message, &header) {
+                    self.callers.drop_calls_of(&name);
+                }
+                return Ok(Some(message));
+            }
             Type::MethodReturn | Type::Error => {
                 let serial = header.reply_serial().filter(|_| header.sender().is_some_and(|sender| sender == BUS));
                 let Some(name) = serial.and_then(|serial| self.asked.remove(&serial)) else { return Ok(Some(message)) };
+                if header.error_name().is_some_and(|error| error == NO_OWNER) {
+                    self.callers.drop_calls_of(&name);
+                }
                 self.callers.know(name, message.body().deserialize().ok());
                 return Ok(None);
             }
@@ -203,9 +218,13 @@ impl ReadHalf for CallReader {
                     None => continue,
                 }
             }
+            if let Some(request) = self.departures.request(self.callers.has_waiting(), Instant::now())? {
+                self.writer.lock().await.send_message(&request).await?;
+            }
             tokio::select! {
                 read = self.incoming.read() => read?,
                 () = self.callers.change() => {}
+                () = self.departures.due() => {}
             }
         }
     }

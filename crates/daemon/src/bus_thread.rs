@@ -51,10 +51,49 @@ async fn build(address: &Address, callers: Arc<Callers>, log_control: LogControl
 mod tests {
     use std::time::Duration;
 
+    use scherzo_api::names::{INTERFACE, OBJECT_PATH};
     use scherzo_test_bus::PrivateBus;
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
+    use zbus::Message;
 
     use super::*;
+    use crate::callers::{Cost, Fate, WaitingCall};
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A call of this user's that has its turn until a minute is over.
+    fn occupy_the_turn(callers: &Callers, uid: u32) {
+        let sender = "occupant".to_owned();
+        let call = WaitingCall { sender, serial: 1, cost: Cost::Long, wants_answer: true, bytes: Vec::new() };
+        callers.know("occupant".into(), Some(uid));
+        assert!(matches!(callers.come(call), Fate::Begins(_)));
+    }
+
+    async fn until(done: impl Fn() -> bool) {
+        let waiting = async {
+            while !done() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.expect("in time");
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_program_that_has_gone_wait_for_no_turn() {
+        let private = PrivateBus::start();
+        let address = private.address().try_into().unwrap();
+        let callers: Arc<Callers> = Arc::default();
+        let service = connect(address, Arc::clone(&callers), LogControl { trusted_uid: None }).await.unwrap();
+        occupy_the_turn(&callers, rustix::process::getuid().as_raw());
+        let client = Builder::address(private.address()).build().await.unwrap();
+        let call = Message::method_call(OBJECT_PATH, "GetHistory").interface(INTERFACE);
+        let call = call.destination(service.unique_name().unwrap()).build(&(0u32,)).unwrap();
+        client.send(&call).await.unwrap();
+        let name = client.unique_name().unwrap().to_string();
+        until(|| callers.knows(&name) && callers.has_waiting()).await;
+        client.close().await.unwrap();
+        until(|| !callers.has_waiting()).await;
+    }
 
     #[tokio::test]
     async fn calls_are_taken_from_the_start() {
@@ -64,6 +103,6 @@ mod tests {
         let client = Builder::address(private.address()).build().await.unwrap();
         let name = service.unique_name().unwrap();
         let ping = client.call_method(Some(name), "/", Some("org.freedesktop.DBus.Peer"), "Ping", &());
-        timeout(Duration::from_secs(10), ping).await.expect("somebody answers").unwrap();
+        timeout(PATIENCE, ping).await.expect("somebody answers").unwrap();
     }
 }

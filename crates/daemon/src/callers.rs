@@ -39,12 +39,16 @@ impl Callers {
     /// The user whose program it is, if the bus knows; it is asked once for each program.
     pub(crate) async fn uid(&self, bus: &Connection, call: &Header<'_>) -> Option<u32> {
         let name = call.sender()?.to_string();
-        let is_known = self.queue().knows(&name);
-        if !is_known {
+        if !self.knows(&name) {
             // On a connection of tests, where calls take no turns.
             self.know(name.clone(), sender_uid(bus, call).await);
         }
         self.queue().user_of(&name)
+    }
+
+    /// Whether the bus has been asked for the user of a name, and has answered.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.queue().knows(name)
     }
 
     /// A call has come.
@@ -56,6 +60,16 @@ impl Callers {
     pub(crate) fn know(&self, name: String, uid: Option<u32>) {
         self.queue().know(name, uid, Instant::now());
         self.changed.notify_one();
+    }
+
+    /// A connection has gone, whose calls need not be answered.
+    pub(crate) fn drop_calls_of(&self, name: &str) {
+        self.queue().drop_calls_of(name);
+    }
+
+    /// Whether a call waits for its turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.queue().has_waiting()
     }
 
     /// The next call that need not wait any longer.

@@ -162,6 +162,16 @@ impl User {
         Some(call)
     }
 
+    fn drop_calls_of(&mut self, sender: &str) {
+        for turns in [&mut self.reads, &mut self.asking, &mut self.long] {
+            turns.take_calls_of(sender).iter().for_each(|call| self.room.give_back(call));
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        [&self.reads, &self.asking, &self.long].into_iter().any(|turns| !turns.waiting.is_empty())
+    }
+
     fn is_idle(&mut self, now: Instant) -> bool {
         self.kinds().into_iter().all(|turns| turns.is_idle(now))
     }
@@ -236,6 +246,11 @@ impl Turns {
             self.waiting.push_back((sender, calls));
         }
         call
+    }
+
+    fn take_calls_of(&mut self, sender: &str) -> VecDeque<WaitingCall> {
+        let index = self.waiting.iter().position(|(of, _)| of == sender);
+        index.and_then(|index| self.waiting.remove(index)).map_or_else(VecDeque::new, |(_, calls)| calls)
     }
 
     fn end(&mut self, sender: &str, serial: u32, now: Instant) -> bool {
@@ -324,6 +339,25 @@ impl CallQueue {
             // It has waited already, and is not refused any more.
             self.user(uid, now).wait(call);
         }
+    }
+
+    /// A connection has gone: nobody would have the answers to its calls, and polkit could not ask who calls. Those that wait never
+    /// have a turn.
+    pub(crate) fn drop_calls_of(&mut self, name: &str) {
+        match self.names.get_mut(name) {
+            Some(Name::Asked(calls)) => calls.drain(..).for_each(|call| self.strangers.give_back(&call)),
+            Some(Name::Of(uid)) => {
+                if let Some(user) = self.users.get_mut(uid) {
+                    user.drop_calls_of(name);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Whether a call waits for its turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.strangers.nr_bytes > 0 || self.users.values().any(User::has_waiting)
     }
 
     /// The next call that need not wait any longer.

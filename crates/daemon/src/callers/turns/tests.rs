@@ -193,6 +193,32 @@ fn no_turn_begins_once_the_service_ends() {
 }
 
 #[test]
+fn calls_of_a_connection_that_has_gone_have_no_turn() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for (cost, nr_at_once) in KINDS {
+        for serial in 0..u32::try_from(nr_at_once).unwrap() {
+            assert!(queue.begins(call("1000.a", serial, cost), now));
+        }
+        assert!(queue.waits(call("1000.a", 100, cost), now) && queue.waits(call("1000.a", 101, cost), now));
+    }
+    assert!(queue.waits(call("1000.b", 1, Cost::Long), now));
+    assert!(matches!(queue.come(call("new", 1, Cost::Read), now), Fate::WaitsForUser(_)));
+    queue.drop_calls_of("unheard-of");
+    queue.drop_calls_of("1000.a");
+    queue.drop_calls_of("new");
+    assert!(queue.has_waiting());
+    queue.end_turn("1000.a", 0, now);
+    assert_eq!(queue.next_begun(now), None, "those of another kind that run go on");
+    queue.know("new".into(), None, now);
+    let later = now + MAX_TURN;
+    assert_eq!((queue.next_begun(later), queue.next_begun(later)), (Some(("1000.b".into(), 1)), None));
+    assert!(!queue.has_waiting());
+    queue.end_turn("1000.b", 1, later);
+    assert!(queue.is_empty(later + MAX_TURN), "their room is given back");
+}
+
+#[test]
 fn names_and_users_are_forgotten_in_time() {
     let now = Instant::now();
     let mut queue = queue(now);
