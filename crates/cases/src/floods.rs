@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::agreement::ensure_agreement;
+use crate::system_bus::boot_with_broker;
 use scherzo_rig::guest::Guest;
 use scherzo_rig::image::SCRIPTS_DIR;
 use scherzo_rig::progress::say;
@@ -23,20 +24,24 @@ const LIMIT: Duration = Duration::from_mins(8);
 
 /// What the bus costs by itself: a flood of calls of a program that answers none.
 const CONTROL: &str = "Sink";
-/// The longest answers, what is read most, what the library answers, and what polkit is asked about.
-const SOME: &[&str] = &["none", CONTROL, "Ping", "GetStats", "GetHistory", "GetAll", "SetMode"];
 
-/// The engine is killed beside some of the floods.
-pub(super) fn of_some_methods(guest: &mut Guest) -> Result<()> {
-    flood(guest, SOME)
+/// The engine is killed beside each flood.
+pub(super) fn with_daemon(guest: &mut Guest) -> Result<()> {
+    flood_each(guest)
 }
 
-fn flood(guest: &mut Guest, names: &[&str]) -> Result<()> {
+/// The same after a boot with the other implementation of the bus.
+pub(super) fn with_broker(guest: &mut Guest) -> Result<()> {
+    boot_with_broker(guest)?;
+    flood_each(guest)
+}
+
+fn flood_each(guest: &mut Guest) -> Result<()> {
     keep_state_in_memory(guest)?;
     ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     wait_for_calm(guest)?;
-    let lines = guest.check(&format!("python3 {SCRIPTS_DIR}/floods.py --kill-each {}", names.join(" ")), LIMIT)?;
+    let lines = guest.check(&format!("python3 {SCRIPTS_DIR}/floods.py --kill-each"), LIMIT)?;
     say(&format!("flood, State median and longest in ms, engine back in ms, calls/s, PSS in KiB\n{lines}"));
     let measured: Option<Vec<_>> = lines.lines().map(Measured::parse).collect();
     let measured = measured.with_context(|| format!("it reads {lines}"))?;

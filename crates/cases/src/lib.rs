@@ -29,8 +29,10 @@ mod power_cut;
 mod readme;
 mod shares;
 mod sharing;
+mod soak;
 mod storms;
 mod survival;
+mod system_bus;
 mod system_events;
 mod topology;
 mod unsupported;
@@ -139,8 +141,19 @@ const TOPOLOGY: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
 ];
 
-const SOAK: &[Case] =
+const STRESS: &[Case] =
     &[case("an hour of mixed stress", storms::hour), case("nothing was ejected", basics::no_ejections)];
+
+/// Accidents.
+const SOAK: &[Case] =
+    &[case("accidents in random order", soak::accidents), case("nothing was ejected", basics::no_ejections)];
+
+/// The system bus goes, with everybody on it.
+const SYSTEM_BUS: &[Case] = &[
+    case("dbus-daemon is restarted", system_bus::daemon_restarted),
+    case("dbus-broker in its place is restarted", system_bus::broker_restarted),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 /// On CPUs that run at the same time.
 const PARALLEL: &[Case] = &[
@@ -171,8 +184,11 @@ const LONG_PING_PONG: &[Case] = &[
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
 /// Somebody floods the bus.
-const FLOODS: &[Case] =
-    &[case("floods of some methods", floods::of_some_methods), case("nothing was ejected", basics::no_ejections)];
+const FLOODS: &[Case] = &[
+    case("floods of each method, dbus-daemon", floods::with_daemon),
+    case("floods of each method, dbus-broker", floods::with_broker),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 /// The most CPUs that are supported may come, of which four are there.
 const MANY_CPUS: &[Case] =
@@ -305,12 +321,14 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
-            group("floods", Role::Lts, &virtual_cpus(4), FLOODS),
+            group("floods", Role::Lts, &GuestMachine { reboots: true, ..virtual_cpus(4) }, FLOODS),
+            group("system bus", Role::Lts, &GuestMachine { reboots: true, ..steady(2) }, SYSTEM_BUS),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
             group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),
             group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
-            group("soak", Role::Newest, &slow, SOAK),
+            group("soak", Role::Lts, &steady(2), SOAK),
+            group("stress", Role::Newest, &slow, STRESS),
         ]);
     }
     groups

@@ -66,8 +66,8 @@ pub(super) fn hour(guest: &mut Guest) -> Result<()> {
 
 const NR_MINUTES: u32 = 60;
 
-/// The storms that the hour alternates between.
-const TURNS: &[&str] = &[
+/// The storms that the hour alternates between, and that accidents happen in.
+pub(super) const TURNS: &[&str] = &[
     "--cpu 4 --cpu-method int64",
     "--fork 2 --exec 2",
     "--pipe 2 --switch 2",

@@ -21,6 +21,16 @@ pub(super) fn suspend(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s fifo")?;
     let load = start_load(guest)?;
+    suspend_and_wake(guest)?;
+    ensure_agreement(guest, "running", "fifo", "choice")?;
+    ensure_responsive(guest)?;
+    end_load(guest, &load)?;
+    call(guest, "SetMode", "s auto")?;
+    ensure_undisturbed(guest, &loaded)
+}
+
+/// logind suspends the machine, which is woken.
+pub(super) fn suspend_and_wake(guest: &mut Guest) -> Result<()> {
     let before = (nr_suspends(guest)?, nr_resumes_seen(guest)?);
     let asked = guest.spawn("systemctl suspend")?;
     guest.wake_up()?;
@@ -28,12 +38,7 @@ pub(super) fn suspend(guest: &mut Guest) -> Result<()> {
     ensure!(asked.status == 0, "logind does not suspend: {}", asked.stderr);
     wait_until(guest, "kernel and service have seen one suspend", MOMENT, |shell| {
         Ok((nr_suspends(shell)?, nr_resumes_seen(shell)?) == (before.0 + 1, before.1 + 1))
-    })?;
-    ensure_agreement(guest, "running", "fifo", "choice")?;
-    ensure_responsive(guest)?;
-    end_load(guest, &load)?;
-    call(guest, "SetMode", "s auto")?;
-    ensure_undisturbed(guest, &loaded)
+    })
 }
 
 /// How often the kernel has suspended and resumed the machine.

@@ -55,6 +55,7 @@ const GUEST_PACKAGES: &[&str] = &[
     "busybox",
     "ca-certificates",
     "dbus",
+    "dbus-broker",
     "gamemode",
     "gir1.2-umockdev-1.0",
     "kmod",
@@ -179,8 +180,8 @@ const DESKTOP_SETUP: &str = "
 /// Run inside the build root once it is there: BPF builds look for plain `clang`.
 const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
 
-/// Run inside the guest root once it is there: nothing that wakes up by itself, the reference implementation as the bus,
-/// no tuned until a case wants it (it would stop power-profiles-daemon), and one ordinary user.
+/// Run inside the guest root once it is there: nothing that wakes up by itself, the reference implementation as the bus
+/// until a case wants the other one, no tuned until a case wants it (it would stop power-profiles-daemon), and one ordinary user.
 const GUEST_SETUP: &str = "
     passwd -d root
     useradd --create-home --uid 1000 person

@@ -57,7 +57,7 @@ mod tests {
         assert!(has(Tier::Bus, "bus/"));
         assert!(has(Tier::Desktop, "app/controls"));
         assert!(has(Tier::Vm, "newest kernel/load\tthe newest kernel"));
-        assert!(has(Tier::Vm, "soak/an hour of mixed stress\tthe newest kernel\tonly with --long"));
+        assert!(has(Tier::Vm, "stress/an hour of mixed stress\tthe newest kernel\tonly with --long"));
         assert!(!has(Tier::Vm, "newest kernel/load\tthe newest kernel\tonly with --long"));
         assert!(!has(Tier::Vm, "parallel CPUs, 6.18/fork storm\tthe long-term kernel\tonly with --long"));
         assert!(has(Tier::Vm, "parallel CPUs, newest/fork storm\tthe newest kernel\tonly with --long"));
