@@ -9,6 +9,7 @@ mod foreground;
 mod games;
 mod history;
 mod hung;
+mod of_0_1_0;
 mod signals;
 mod support;
 
