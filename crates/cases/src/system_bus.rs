@@ -15,6 +15,8 @@ use scherzo_rig::shell::Shell;
 /// The unit that systemd starts as the bus, whichever bus that is.
 const BUS_UNIT: &str = "dbus.service";
 const BROKER_UNIT: &str = "dbus-broker.service";
+/// It ends with the bus, and nobody starts it again.
+const PROFILES_UNIT: &str = "power-profiles-daemon.service";
 /// From the end of the bus until the scheduler is loaded again.
 const RECOVERY: Duration = Duration::from_secs(30);
 
@@ -73,6 +75,8 @@ fn restart(guest: &mut Guest) -> Result<()> {
         Ok(now != "0" && now != service)
     })?;
     wait_for_state(guest, "running", RECOVERY)?;
+    // What it asks waits for those that the bus starts.
+    guest.check(&format!("systemctl start {PROFILES_UNIT}"), MOMENT * 6)?;
     let nr_loads = kernel(guest)?.enable_seq - before;
     ensure!(nr_loads == 1, "the scheduler was loaded {nr_loads} times{}", journal(guest));
     Ok(())
