@@ -13,8 +13,8 @@ use scherzo_rig::progress::say;
 use scherzo_rig::service::{call, ensure_loaded, journal, keep_state_in_memory, wait_for_calm};
 use scherzo_rig::shell::Shell;
 
-/// From asking for `State` to the answer, half of the times, for a user who does not flood. Where the bus itself takes longer, half as long again as
-/// beside a flood of [`CONTROL`]: an answer takes some rounds of the bus, which by chance are one or two more.
+/// From asking for `State` to the answer, half of the times, for a user who does not flood. Where the bus itself takes longer, half
+/// as long again as beside a flood of [`CONTROL`]: an answer takes some rounds of the bus, which by chance are one or two more.
 const MAX_ANSWER_MS: u64 = 200;
 /// From killing the engine until the next one's scheduler runs.
 const MAX_BACK_MS: u64 = 1_000;

@@ -67,7 +67,7 @@ impl Callers {
         self.queue().drop_calls_of(name);
     }
 
-    /// Whether a call waits for its turn.
+    /// Whether a call of a user that is known waits for its turn.
     pub(crate) fn has_waiting(&self) -> bool {
         self.queue().has_waiting()
     }

@@ -355,9 +355,10 @@ impl CallQueue {
         }
     }
 
-    /// Whether a call waits for its turn.
+    /// Whether a call of a user that is known waits for its turn. Of a stranger that has gone the bus says so when it is asked who
+    /// that was.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.strangers.nr_bytes > 0 || self.users.values().any(User::has_waiting)
+        self.users.values().any(User::has_waiting)
     }
 
     /// The next call that need not wait any longer.
