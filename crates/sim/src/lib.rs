@@ -26,6 +26,7 @@ mod kfuncs;
 mod machine;
 mod pages;
 mod profile;
+mod replay;
 mod report;
 mod rings;
 mod run;

@@ -17,6 +17,7 @@ use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
 use crate::invariants;
 use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
+use crate::replay::Recorded;
 use crate::report::SimulationReport;
 use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
@@ -76,11 +77,12 @@ pub(crate) struct Simulation<'a> {
     pub(crate) machine: Machine,
     engine: EngineTask,
     /// By task; the engine has none.
-    works: Vec<Option<Work>>,
+    pub(crate) works: Vec<Option<Work>>,
     groups: Vec<&'a ScenarioGroup>,
     pub(crate) scenario: &'a Scenario,
     pub(crate) cgroups: Cgroups,
     pub(crate) happenings: Happenings<'a>,
+    pub(crate) recorded: Recorded<'a>,
     explorer: Option<Box<Explorer>>,
 }
 
@@ -138,7 +140,8 @@ impl<'a> Simulation<'a> {
         let groups = scenario.group.iter().map(toml::Spanned::get_ref).collect();
         let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
         let cgroups = Cgroups::of(scenario);
-        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings, explorer: None }
+        let recorded = Recorded::of(scenario);
+        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings, recorded, explorer: None }
     }
 
     fn begin(&mut self, options: &SimulationOptions) {
@@ -184,6 +187,10 @@ impl<'a> Simulation<'a> {
 
     fn create_group(&mut self, index: usize, rng: &mut Rng) {
         let group = self.groups[index];
+        if group.kind == WorkKind::Recorded {
+            self.create_recorded(index);
+            return;
+        }
         let nr_stages = match group.kind {
             WorkKind::Chain => group.stages_us.len(),
             WorkKind::PingPong => 2,
@@ -206,16 +213,17 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn create(&mut self, cpu: usize, index: usize, name: &str, work: Work) -> TaskId {
+    pub(crate) fn create(&mut self, cpu: usize, index: usize, name: &str, work: Work) -> TaskId {
         let group = self.groups[index];
         let cgroup = group.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()));
+        let own_mask = work.script.as_ref().and_then(|script| script.mask.clone());
         let identity = Identity {
             name: name.to_owned(),
             flags: if group.kthread { KTHREAD } else { 0 },
             nice: group.nice(),
             policy: group.policy,
             class: if group.realtime { TaskClass::RealTime } else { TaskClass::Ext },
-            mask: group.mask(self.machine.cpus.len()),
+            mask: own_mask.unwrap_or_else(|| group.mask(self.machine.cpus.len())),
             tgid: crate::machine::FIRST_PID + self.machine.tasks.len() as i32,
             task_group: self.cgroups.task_group(cgroup),
             cgroups: self.cgroups.css_set(cgroup),
@@ -328,6 +336,8 @@ impl<'a> Simulation<'a> {
             Next::Compute(ns) => self.machine.tasks[id].remaining_ns = ns,
             Next::Wake(other) => self.wake_successor(cpu, id, other),
             Next::Fork(ns) => self.fork(cpu, id, ns),
+            Next::WakeRecorded(other) => self.wake_recorded(cpu, other),
+            Next::ForkRecorded(child) => self.fork_recorded(cpu, id, child),
             Next::Sleep { until, then_ns } => {
                 self.sleep(id, until, then_ns);
                 self.machine.schedule(cpu);

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 
+use crate::replay::Script;
 use crate::scenario::{ScenarioGroup, WorkKind};
 use crate::task::TaskId;
 
@@ -21,6 +22,10 @@ pub enum Next {
     Wake(TaskId),
     /// Begins a child with so much work.
     Fork(u64),
+    /// Wakes the recorded task of this id.
+    WakeRecorded(u32),
+    /// Begins the recorded task of this id.
+    ForkRecorded(u32),
     /// Is done for ever.
     Exit,
 }
@@ -53,6 +58,8 @@ pub struct Work {
     parent: Option<TaskId>,
     /// When its timer wakes it.
     pub wake_at: Option<u64>,
+    /// What a recorded task does.
+    pub script: Option<Box<Script>>,
 }
 
 impl Work {
@@ -79,6 +86,7 @@ impl Work {
             woke_successor: false,
             parent: None,
             wake_at: None,
+            script: None,
         }
     }
 
@@ -106,6 +114,7 @@ impl Work {
             WorkKind::Hog | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => whole,
             WorkKind::Napper => of(self.compute_ns + self.sleep_ns),
             WorkKind::Periodic | WorkKind::Chain => of(self.period_ns),
+            WorkKind::Recorded => self.script.as_ref().map_or(0, |script| script.demand(whole)),
         }
     }
 
@@ -131,6 +140,7 @@ impl Work {
                 (Next::Fork(self.compute_ns), None)
             }
             WorkKind::PingPong => self.answer(now),
+            WorkKind::Recorded => self.next_recorded(now),
         }
     }
 
@@ -190,7 +200,7 @@ impl Work {
         Next::Sleep { until: None, then_ns: self.compute_ns }
     }
 
-    /// A stage takes over the frame: it was due when the first stage began it.
+    /// The work is one that was due then: a stage takes over the frame that the first stage began.
     pub fn take_over(&mut self, due_ns: u64) {
         self.due_ns = due_ns;
     }

@@ -2,6 +2,7 @@
 
 mod events;
 mod hardware;
+mod recorded;
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,6 +14,7 @@ use toml::Spanned;
 use crate::abi::CpuMask;
 pub use crate::scenario::events::{EventKind, ScenarioEvent};
 pub use crate::scenario::hardware::MachineSpec;
+pub use crate::scenario::recorded::{RecordedStep, RecordedTask};
 use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
 /// A whole scenario.
@@ -108,6 +110,8 @@ pub enum WorkKind {
     ForkWait,
     /// Two tasks that wake each other.
     PingPong,
+    /// What each task of a recording did, step by step.
+    Recorded,
 }
 
 /// The scheduling policy that tasks ask for.
@@ -165,6 +169,9 @@ pub struct ScenarioGroup {
     /// After each piece of work they go on for half as long with their migration disabled.
     #[serde(default)]
     pub disables_migration: bool,
+    /// The tasks of a recorded group.
+    #[serde(default)]
+    pub task: Vec<Spanned<RecordedTask>>,
 }
 
 impl ScenarioGroup {
@@ -243,7 +250,8 @@ impl Scenario {
             self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
         }
         self.event.iter().try_for_each(|event| self.check_event(event))?;
-        self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))
+        self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))?;
+        self.check_recorded()
     }
 
     /// What happens to the engine happens within the scenario, and to an engine that is there.
@@ -311,8 +319,10 @@ fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
     Ok(())
 }
 
+/// Longest time that a group may name.
+const LONGEST_US: u64 = 60_000_000;
+
 fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), ScenarioError> {
-    const LONGEST_US: u64 = 60_000_000;
     let (span, group) = (group.span(), group.get_ref());
     let fault = |reason: String| ScenarioError(span.clone(), format!("group {}: {reason}", group.name));
     in_range("count", &group.count, 1, 100_000)?;
@@ -327,7 +337,7 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
     }
     let times = [("compute_us", &group.compute_us), ("sleep_us", &group.sleep_us), ("period_us", &group.period_us)];
     let needs: &[&str] = match group.kind {
-        WorkKind::Hog => &[],
+        WorkKind::Hog | WorkKind::Recorded => &[],
         WorkKind::Napper => &["compute_us", "sleep_us"],
         WorkKind::Periodic => &["compute_us", "period_us"],
         WorkKind::Chain => &["period_us"],
@@ -343,7 +353,8 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
     if group.kind == WorkKind::Chain && group.stages_us.is_empty() {
         return Err(fault("stages_us is missing".to_owned()));
     }
-    if group.realtime && group.cpus.len() != 1 {
+    group.check_tasks(nr_cpus)?;
+    if group.realtime && !group.has_one_cpu() {
         return Err(fault("real-time tasks are emulated on one CPU only: cpus must name it".to_owned()));
     }
     Ok(())

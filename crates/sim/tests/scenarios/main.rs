@@ -8,6 +8,7 @@ mod eevdf;
 mod engine;
 mod limits;
 mod nappers;
+mod recorded;
 
 use std::path::Path;
 
