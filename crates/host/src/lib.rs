@@ -15,6 +15,7 @@ mod root;
 mod sched_ext;
 mod stat;
 mod sysctl;
+mod threads;
 mod topology;
 
 pub use btf::{KernelTypes, check as check_types, kernel_types, malformed_kfuncs, quote_names};
@@ -28,4 +29,5 @@ pub use root::Root;
 pub use sched_ext::{SchedExt, SchedExtState};
 pub use stat::idle_ns;
 pub use sysctl::{compact_unevictable, set_compact_unevictable};
+pub use threads::{ThreadFacts, thread, threads};
 pub use topology::{Topology, topology};

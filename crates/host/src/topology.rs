@@ -96,10 +96,11 @@ fn last_level_cache(root: &Root, cpu: usize) -> Result<Option<usize>, Error> {
 /// A file that lists CPUs such as `0-3,8`, in ascending order. An empty one lists none.
 pub(crate) fn cpu_list(root: &Root, file: &str) -> Result<Vec<usize>, Error> {
     let text = root.read(file)?;
-    parse(&text).ok_or_else(|| root.unexpected(file, &text, "a list of CPUs"))
+    parse_cpus(&text).ok_or_else(|| root.unexpected(file, &text, "a list of CPUs"))
 }
 
-fn parse(text: &str) -> Option<Vec<usize>> {
+/// A list of CPUs such as `0-3,8`.
+pub(crate) fn parse_cpus(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -125,7 +126,7 @@ mod tests {
         ];
         files.extend(nodes.iter().map(|(node, cpus)| (format!("{NODES}/node{node}/cpulist"), (*cpus).to_owned())));
         for shared in caches {
-            for cpu in parse(shared).unwrap() {
+            for cpu in parse_cpus(shared).unwrap() {
                 let own = cpu.to_string();
                 for (index, level, cpus) in [(0, "1", own.as_str()), (1, "3", *shared)] {
                     let cache = format!("{CPUS}/cpu{cpu}/cache/index{index}");
@@ -212,11 +213,11 @@ mod tests {
     #[test]
     fn lists_that_make_no_sense_name_their_file() {
         for list in ["x", "3-1", "0-99999999", "2,1", "1,1", "0--2", "18446744073709551616"] {
-            assert_eq!(parse(list), None, "{list}");
+            assert_eq!(parse_cpus(list), None, "{list}");
             let error = machine("0-3", list, &[], &[]).unwrap_err().to_string();
             assert!(error.contains("cpu/online"), "{error}");
         }
-        assert_eq!(parse("0-3,8").unwrap(), [0, 1, 2, 3, 8]);
-        assert_eq!(parse("").unwrap(), []);
+        assert_eq!(parse_cpus("0-3,8").unwrap(), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_cpus("").unwrap(), []);
     }
 }
