@@ -199,6 +199,15 @@ pub(crate) enum Command {
     History(HistoryOptions),
     /// Show what happens, second by second, until Ctrl-C: a picture in a terminal, else a line per second
     Monitor,
+    /// Record what tasks do, for the simulator; only root may do this
+    ///
+    /// When each task ran and slept, who woke whom, nice levels, policies and names of threads are written to a file, a
+    /// scenario in TOML; no command lines, files or data. `cargo xtask sim FILE` replays it, in Scherzo's source code, with
+    /// any scheduler. docs/simulator.md says what differs then.
+    ///
+    /// Works whichever scheduler is loaded. It is done with the kernel's tracing, in an instance of its own, which is removed
+    /// at the end. At most 4096 tasks and 200,000 of their steps are kept. Ctrl-C ends it early.
+    Record(RecordOptions),
 }
 
 #[derive(Debug, Subcommand)]
@@ -265,6 +274,19 @@ pub(crate) struct HistoryOptions {
     /// Print times in UTC
     #[arg(long)]
     pub(crate) utc: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordOptions {
+    /// For how long, at most 60
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) seconds: u64,
+    /// Where to
+    #[arg(long, short, value_name = "FILE", default_value = "scherzo-recording.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `scherzoctl`, the command line of Scherzo: a client of the D-Bus service and nothing else.
+//! `scherzoctl`, the command line of Scherzo: a client of the D-Bus service, and what records tasks for the simulator.
 
 mod applications;
 mod cli;
@@ -19,6 +19,7 @@ mod openmetrics;
 mod output;
 mod patience;
 mod policies;
+mod record;
 mod screen;
 mod signals;
 mod stats;
@@ -70,6 +71,7 @@ async fn run(options: &Options, output: &Output) -> Result<ExitCode, Failure> {
             return foreground::keep(&CommandClient::connect(options.session).await?, group).await;
         }
         Command::Generate { directory } => generate::write(directory)?,
+        Command::Record(options) => record::run(output, options).await?,
         Command::Doctor => doctor::run(options.session, output).await?,
         Command::IsRunning { quiet } => status::is_running(options.session, output, *quiet).await?,
         Command::Applications { action } => applications::run(options.session, output, action.as_ref()).await?,
@@ -86,6 +88,7 @@ async fn talk(client: &CommandClient, output: &Output, command: &Command) -> Res
         | Command::Foreground { .. }
         | Command::Applications { .. }
         | Command::Doctor
+        | Command::Record(_)
         | Command::IsRunning { .. }
         | Command::Generate { .. } => Ok(()),
         Command::Status => status::show(client, output).await,
