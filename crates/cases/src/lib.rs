@@ -27,6 +27,7 @@ mod ping_pong;
 mod power;
 mod power_cut;
 mod readme;
+mod recording;
 mod shares;
 mod sharing;
 mod soak;
@@ -215,6 +216,8 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
     case("messages between pairs", messages::between_pairs),
+    case("a recording of a known load", recording::known_load),
+    case("recordings that end early or are refused", recording::refusals),
     case("one of two scopes in front", foreground::two_scopes),
     case("one of two scopes in front by a hold", foreground::held),
     case("long frames in front", foreground::frames),
