@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
@@ -121,7 +121,8 @@ impl<'a, P: Policy + 'static> SchedulerLoop<'a, P> {
 
     /// What there is to do once in each turn besides records; why the loop ends, if it does.
     fn look_around(&mut self, ready: Ready, baseline: &Baseline) -> Option<LoopEnd> {
-        if self.engine.page().exited.load(Relaxed) != 0 {
+        // What BPF has written of the end before this is read after it.
+        if self.engine.page().exited.load(Acquire) != 0 {
             return Some(LoopEnd::Ejected);
         }
         if ready.socket && self.answer_daemon(baseline) == DaemonRequest::Stop {

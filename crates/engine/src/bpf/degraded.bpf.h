@@ -75,8 +75,11 @@ VERIFIED_ONCE u64 oldest_of_word(u32 index, u64 now)
 			break;
 		flight = slot_flight(index * 64 + ctzll(bits));
 		bits &= bits - 1;
-		/* A CPU that takes a task back before its bit is set leaves the bit. */
-		if (!flight || !(READ_ONCE(flight->word) & USER_OWNED))
+		/*
+		 * A CPU that takes a task back before its bit is set leaves the bit. The atomic, whose value is used, orders:
+		 * a time that was read before the word could be that of the last flight, on architectures that reorder loads.
+		 */
+		if (!flight || !(__sync_fetch_and_add(&flight->word, 0) & USER_OWNED))
 			continue;
 		age = time_delta(now, READ_ONCE(flight->submitted_ns));
 		if (age > oldest)

@@ -239,7 +239,8 @@ void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 	if (page) {
 		WRITE_ONCE(page->nr_higher_class_cpus, count_long_higher_class(now) + higher_class_until_now(now));
-		WRITE_ONCE(page->exited, 1);
+		/* The engine reads what stands before this once it sees it. The atomic orders on every architecture. */
+		__sync_lock_test_and_set(&page->exited, 1);
 	}
 	send_notice();
 }
