@@ -42,6 +42,7 @@ pub mod verified;
 pub use deliberate::{DELIBERATE_FAULTS_SHOWN, deliberate_faults};
 pub use kernels::{kernel_group, kernel_group_name};
 
+use scherzo_rig::architecture::Architecture;
 use scherzo_rig::harness::{Case, Group};
 use scherzo_rig::kernels::Role;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
@@ -170,6 +171,25 @@ const PARALLEL: &[Case] = &[
 ];
 
 const UNSUPPORTED: &[Case] = &[case("boot", unsupported::boot), case("a clear refusal", unsupported::refusal)];
+
+/// On a processor whose memory accesses are ordered less, and whose system calls are others.
+const OTHER_PROCESSOR: &[Case] = &[
+    case("boot", basics::boot),
+    case("load", basics::load),
+    case("an engine without rights", hardening::engine),
+    case("filters of system calls", hardening::filters),
+    case("every mode under load", basics::every_mode_under_load),
+    case("statistics", basics::statistics_move),
+    case("affinity storm", storms::affinity),
+    case("fork storm", storms::fork),
+    case("a CPU goes offline and returns", faults::cpu_hotplug),
+    case("engine stopped for 12 s", faults::engine_stopped),
+    case("engine killed", faults::engine_killed),
+    case("a standby engine takes over", kills::one),
+    case("daemon killed", faults::daemon_killed),
+    case("unload", basics::unload),
+    case("nothing was ejected", basics::no_ejections),
+];
 
 /// Switches between real-time tasks, thousands of them without one of ours between.
 const PING_PONG: &[Case] = &[
@@ -316,6 +336,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         let cut_off = GuestMachine { nr_cpus: 1, reboots: true, empty_disk: true, ..GuestMachine::default() };
         let many_cpus =
             GuestMachine { topology: "maxcpus=1024,sockets=256,cores=4".into(), memory_mib: 8192, ..steady(4) };
+        let arm64 = GuestMachine { architecture: Architecture::Arm64, ..steady(4) };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
@@ -332,6 +353,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("power cuts", Role::Lts, &cut_off, POWER_CUTS),
             group("soak", Role::Lts, &steady(2), SOAK),
             group("stress", Role::Newest, &slow, STRESS),
+            group("64-bit ARM, 6.18", Role::Lts, &arm64, OTHER_PROCESSOR),
         ]);
     }
     groups
@@ -359,6 +381,33 @@ mod tests {
             [vec![group.name.clone()], full, own].concat()
         };
         groups.iter().flat_map(of).collect()
+    }
+
+    /// The processors that a text names.
+    fn claimed(text: &str, names: [&str; 2]) -> [bool; 2] {
+        names.map(|name| text.split_whitespace().any(|word| word == name))
+    }
+
+    #[test]
+    fn packages_claim_the_processors_that_guests_have_and_no_others() {
+        let plan = plan(true);
+        let is_tested = |architecture| plan.iter().any(|group| group.machine.architecture == architecture);
+        let tested = [Architecture::X86_64, Architecture::Arm64].map(is_tested);
+        let control = include_str!("../../../packaging/debian/control");
+        let fields = control.lines().filter_map(|line| line.strip_prefix("Architecture: "));
+        for field in fields.filter(|field| *field != "all") {
+            assert_eq!(claimed(field, ["amd64", "arm64"]), tested, "Debian: {field}");
+            assert_eq!(field.split_whitespace().count(), 2, "Debian: {field}");
+        }
+        for (text, start) in [
+            (include_str!("../../../packaging/fedora/scherzo.spec"), "ExclusiveArch:"),
+            (include_str!("../../../packaging/arch/PKGBUILD"), "arch=("),
+        ] {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(start));
+            let line = lines.next().unwrap().trim_end_matches(')');
+            assert_eq!(claimed(line, ["x86_64", "aarch64"]), tested, "{start} {line}");
+            assert_eq!(line.split_whitespace().count(), 2, "{start} {line}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::architecture::Architecture;
+use crate::arm64::CROSS_ENVIRONMENT;
 use crate::cache::{Cache, hash};
 use crate::progress::say;
 use crate::roots::{Bind, DebianRoot};
@@ -19,6 +21,7 @@ pub struct Workspace<'a> {
     toolchain: PathBuf,
     cargo_home: PathBuf,
     target: &'static str,
+    architecture: Architecture,
 }
 
 impl<'a> Workspace<'a> {
@@ -29,7 +32,15 @@ impl<'a> Workspace<'a> {
         let fetch = Command::new("cargo").args(["fetch", "--locked", "--quiet"]).current_dir(checkout).status()?;
         ensure!(fetch.success(), "cargo fetch --locked failed");
         let checkout = checkout.canonicalize()?;
-        Ok(Self { cache, build_root, checkout, toolchain: sysroot.into(), cargo_home, target: "target" })
+        let (toolchain, architecture) = (sysroot.into(), Architecture::default());
+        Ok(Self { cache, build_root, checkout, toolchain, cargo_home, target: "target", architecture })
+    }
+
+    /// Compiled for that processor, in the root for it and with that root's compiler if it is not this machine's.
+    #[must_use]
+    pub fn for_architecture(self, architecture: Architecture) -> Self {
+        let target = if architecture.cross_target().is_some() { "cross-target" } else { self.target };
+        Self { architecture, target, ..self }
     }
 
     /// With a target directory of that name, so that nobody waits for this build.
@@ -70,13 +81,21 @@ impl<'a> Workspace<'a> {
         let needed = ["registry", "git", "config.toml"].map(|name| (self.cargo_home.join(name), name));
         let existing = needed.into_iter().filter(|(path, _)| path.exists());
         binds.extend(existing.map(|(path, name)| Bind::new(path, Path::new("/cargo-home").join(name))));
-        let script =
-            format!("ln -sfn /usr/bin/env {wrapper}; cd {source}; PATH={toolchain}/bin:$PATH; exec cargo \"$@\"");
+        let path = if self.is_cross() { "$PATH" } else { &format!("{toolchain}/bin:$PATH") };
+        let script = format!("ln -sfn /usr/bin/env {wrapper}; cd {source}; PATH={path}; exec cargo \"$@\"");
         let mut command = self.build_root.command(&binds, "sh");
         command.args(["-euc", &script, "cargo"]).args(arguments);
         command.envs([("CARGO_HOME", "/cargo-home"), ("CARGO_TARGET_DIR", "/target"), ("CARGO_NET_OFFLINE", "true")]);
         command.env("RUSTC_WORKSPACE_WRAPPER", wrapper);
+        if self.is_cross() {
+            command.envs(CROSS_ENVIRONMENT);
+        }
         Ok(command)
+    }
+
+    /// Whether it is compiled for another processor, with the root's compiler.
+    fn is_cross(&self) -> bool {
+        self.architecture.cross_target().is_some()
     }
 
     /// Held while cargo runs: finished binaries of two checkouts have the same names in the shared target directory.
@@ -90,11 +109,14 @@ impl<'a> Workspace<'a> {
         say(&format!("building {}", packages.join(", ")));
         let mut arguments = vec!["build", "--offline", "--locked", "--release", "--bins"];
         arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
+        let cross_target = self.architecture.cross_target();
+        arguments.extend(cross_target.iter().flat_map(|target| ["--target", target]));
         let status = self.cargo(&arguments)?.status()?;
         ensure!(status.success(), "the build failed");
         fs::create_dir_all(to)?;
+        let built = self.target().join(cross_target.unwrap_or_default()).join("release");
         for binary in binaries {
-            let from = self.target().join("release").join(binary);
+            let from = built.join(binary);
             fs::copy(&from, to.join(binary)).with_context(|| format!("{} was not built", from.display()))?;
         }
         Ok(())
@@ -103,7 +125,8 @@ impl<'a> Workspace<'a> {
     /// Runs `PROGRAM ARGUMENT DIRECTORY` with a program that was built here, for what it writes into the directory.
     pub fn run(&self, program: &Path, argument: &str, directory: &Path) -> Result<()> {
         let binds = [Bind::new(program, "/mnt/program"), Bind::new(directory, "/mnt/out")];
-        self.build_root.shell(&binds, &format!("/mnt/program {argument} /mnt/out"))
+        let emulator = self.architecture.program_emulator();
+        self.build_root.shell(&binds, &format!("{emulator}/mnt/program {argument} /mnt/out"))
     }
 
     fn target(&self) -> PathBuf {

@@ -11,12 +11,15 @@ use crate::progress::step;
 use crate::roots::{self, Bind, DebianRoot, System};
 
 /// Sparse: what is not written takes no space.
-const DISK_SIZE: &str = "4G";
+pub(crate) const DISK_SIZE: &str = "4G";
 
 /// Printed by the initramfs when it is asked whether this machine can run it at all.
 pub const PROBE_MARKER: &str = "scherzo-probe-ok";
 /// On the kernel's command line: print the marker and power off.
 pub const PROBE_ARGUMENT: &str = "scherzo.probe";
+
+/// On the kernel's command line, before a path: the program that becomes the first process, in place of systemd.
+pub(crate) const FIRST_PROGRAM_ARGUMENT: &str = "scherzo.first=";
 
 /// Where the agent lies in the guest.
 pub const AGENT_PATH: &str = "/usr/lib/scherzo-rig/guest-agent";
@@ -73,8 +76,9 @@ if [ -b /dev/vdb ] && mount -t ext4 -o ro /dev/vdb /payload; then
     cd /
     umount /payload
 fi
+first=$(sed -n 's/.*scherzo\.first=\([^ ]*\).*/\1/p' /proc/cmdline)
 umount /proc
-exec switch_root /root /sbin/init
+exec switch_root /root "${first:-/sbin/init}"
 "#;
 
 /// The guest's root disk, used with `snapshot=on`.
@@ -107,7 +111,10 @@ pub fn initramfs(
 const MAKE_INITRAMFS: &str = r#"
 tree=/tmp/initramfs
 mkdir -p $tree/bin $tree/modules
-cp /bin/busybox $tree/bin/
+busybox=/mnt/guest/usr/bin/busybox
+# The guest's is of its own processor, but may need libraries.
+case $release in *-arm64) ;; *) busybox=/bin/busybox ;; esac
+cp $busybox $tree/bin/
 install -m 755 /mnt/out/init $tree/init
 modprobe -d /mnt/guest/usr -S "$release" --show-depends virtio_blk | sed -n 's/^insmod \([^ ]*\).*/\1/p' | while read -r path; do
     name=$(basename "$path")
@@ -136,13 +143,15 @@ pub fn foreign_scheduler(cache: &Cache, build_root: &DebianRoot) -> Result<PathB
 }
 
 /// The library of [`NO_DIRECTORY_SYNC_PATH`].
-pub fn no_directory_sync(cache: &Cache, build_root: &DebianRoot) -> Result<PathBuf> {
+pub fn no_directory_sync(cache: &Cache, build_root: &DebianRoot, system: System) -> Result<PathBuf> {
     let source = include_str!("../guest/no_directory_sync.c");
-    cache.artefact("no-directory-sync", source, |path| {
+    let compiler = system.architecture().c_compiler();
+    let kind = if system == System::Arm64 { "arm64-no-directory-sync" } else { "no-directory-sync" };
+    cache.artefact(kind, source, |path| {
         let dir = tempfile::tempdir()?;
         fs::write(dir.path().join("it.c"), source)?;
         let binds = [Bind::new(dir.path(), "/mnt/out")];
-        build_root.shell(&binds, "cd /mnt/out && clang -O2 -shared -fPIC -o it.so it.c")?;
+        build_root.shell(&binds, &format!("cd /mnt/out && {compiler} -O2 -shared -fPIC -o it.so it.c"))?;
         fs::copy(dir.path().join("it.so"), path).map(drop).context("nothing was compiled")
     })
 }
@@ -202,7 +211,7 @@ pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// An ext4 image of a directory. The directory keeps its owners, which is why this runs inside the build root.
-fn make_disk(build_root: &DebianRoot, dir: &Path, path: &Path, size: &str) -> Result<()> {
+pub(crate) fn make_disk(build_root: &DebianRoot, dir: &Path, path: &Path, size: &str) -> Result<()> {
     let parent = path.parent().context("no parent")?;
     let name = path.file_name().context("no name")?.display();
     let binds = [Bind::new(dir, "/mnt/tree"), Bind::new(parent, "/mnt/out")];

@@ -127,17 +127,20 @@ pub fn install(root: &DebianRoot, build_root: &DebianRoot) -> Result<()> {
     root.shell(&[], "rm -rf /var/tmp/*")
 }
 
-/// The kernels that [`install`] put there; says loudly what is missing.
+/// The kernels of a guest root, with their roles.
 pub fn installed(root: &DebianRoot) -> Result<Vec<GuestKernel>> {
     let path = root.dir().join(ROLES);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let kernels = read(&text);
+    Ok(read(&text))
+}
+
+/// Says loudly for which roles [`install`] has found no kernel.
+pub fn say_what_is_missing(kernels: &[GuestKernel]) {
     for (role, _) in PREFERENCES {
         if !kernels.iter().any(|kernel| kernel.role == *role) {
             say(&format!("NOTE: the archive offers no kernel for the role \"{role}\": what needs it cannot run"));
         }
     }
-    Ok(kernels)
 }
 
 fn written(kernels: &[GuestKernel]) -> String {

@@ -12,6 +12,8 @@
 //! does so in a mount namespace that ends with the process.
 
 pub mod agent;
+pub mod architecture;
+pub mod arm64;
 pub mod build;
 pub mod cache;
 pub mod guest;

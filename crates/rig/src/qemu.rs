@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{StatFs, statfs};
 
 use crate::agent::PORT_NAME;
+use crate::architecture::Architecture;
 use crate::cache::Cache;
 use crate::image::{PROBE_ARGUMENT, PROBE_MARKER};
 use crate::progress::{say, step};
@@ -65,6 +66,8 @@ impl FromStr for GuestTime {
 /// What the machine looks like.
 #[derive(Debug, Clone)]
 pub struct GuestMachine {
+    /// Its processor.
+    pub architecture: Architecture,
     /// Virtual CPUs.
     pub nr_cpus: u32,
     /// Memory in MiB.
@@ -86,6 +89,7 @@ pub struct GuestMachine {
 impl Default for GuestMachine {
     fn default() -> Self {
         Self {
+            architecture: Architecture::default(),
             nr_cpus: 2,
             memory_mib: 2048,
             time: GuestTime::Real,
@@ -102,10 +106,12 @@ impl GuestMachine {
     /// The options of `cargo xtask guest` that make the same machine.
     #[must_use]
     pub fn options(&self) -> String {
-        let Self { nr_cpus, memory_mib, time, topology, nr_nodes, cmdline, reboots: _, empty_disk: _ } = self;
+        let Self { architecture, nr_cpus, memory_mib, time, topology, nr_nodes, cmdline, reboots: _, empty_disk: _ } =
+            self;
         let or_nothing = |is_set: bool, option: String| if is_set { option } else { String::new() };
         [
             format!("--cpus {nr_cpus} --memory {memory_mib} --time {}", time.name()),
+            or_nothing(*architecture != Architecture::default(), format!(" --architecture {}", architecture.name())),
             or_nothing(!topology.is_empty(), format!(" --topology {topology}")),
             or_nothing(*nr_nodes > 1, format!(" --nodes {nr_nodes}")),
             or_nothing(!cmdline.is_empty(), format!(" --cmdline '{cmdline}'")),
@@ -115,14 +121,16 @@ impl GuestMachine {
 }
 
 /// What the machine boots, as paths of the host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct BootFiles {
     /// The kernel image.
     pub kernel: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
-    /// The root disk, never written.
+    /// The root disk.
     pub disk: Option<PathBuf>,
+    /// Whether what is written to the root disk stays there. Else it is forgotten.
+    pub keeps_writes: bool,
     /// The payload disk, never written.
     pub payload: Option<PathBuf>,
 }
@@ -172,23 +180,28 @@ pub fn start(
     let disk = boot.disk.as_deref().map(|path| inside(path, "disk")).transpose()?;
     let payload = boot.payload.as_deref().map(|path| inside(path, "payload")).transpose()?;
 
-    let mut qemu = build_root.command(&binds, "qemu-system-x86_64");
+    let architecture = machine.architecture;
+    let mut qemu = build_root.command(&binds, architecture.emulator());
     qemu.env("TMPDIR", OVERLAY_DIR);
-    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"]);
+    qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", architecture.machine()]);
     if !machine.reboots {
         qemu.arg("-no-reboot");
     }
     qemu.args(["-smp", &smp(machine), "-m", &format!("{}M", machine.memory_mib)]);
     qemu.args(nodes(machine));
     qemu.args(accel_arguments(accel, machine.time));
+    qemu.args(["-cpu", processor(accel, machine)]);
     qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
-    qemu.args(["-append", &format!("console=ttyS0 panic=-1 quiet loglevel=5 {}", machine.cmdline)]);
+    let console = architecture.console();
+    qemu.args(["-append", &format!("console={console} panic=-1 quiet loglevel=5 {}", machine.cmdline)]);
     qemu.args(["-serial", &format!("file:{RUN_DIR}/{CONSOLE_LOG}"), "-device", "virtio-rng-pci"]);
     qemu.args(["-chardev", &format!("socket,id=agent,path={RUN_DIR}/{AGENT_SOCKET},server=on,wait=off")]);
     qemu.args(["-qmp", &format!("unix:{RUN_DIR}/{MONITOR_SOCKET},server=on,wait=off")]);
     qemu.args(["-device", "virtio-serial-pci", "-device", &format!("virtserialport,chardev=agent,name={PORT_NAME}")]);
-    for disk in [disk, payload].iter().flatten() {
-        qemu.args(["-drive", &format!("file={},if=virtio,format=raw,snapshot=on", disk.display())]);
+    for (disk, keeps_writes) in [(disk, boot.keeps_writes), (payload, false)] {
+        let Some(disk) = disk else { continue };
+        let snapshot = if keeps_writes { "off" } else { "on" };
+        qemu.args(["-drive", &format!("file={},if=virtio,format=raw,snapshot={snapshot}", disk.display())]);
     }
     if machine.empty_disk {
         fs::File::create(run_dir.join(EMPTY_DISK))?.set_len(EMPTY_DISK_BYTES)?;
@@ -240,16 +253,25 @@ fn nodes(machine: &GuestMachine) -> Vec<String> {
 }
 
 /// For a clock that counts instructions; `shift` is the binary logarithm of what each takes, in ns.
-const fn counting(icount: &'static str) -> [&'static str; 8] {
-    ["-accel", "tcg,thread=single", "-cpu", "max", "-icount", icount, "-rtc", "base=2026-01-01,clock=vm"]
+const fn counting(icount: &'static str) -> [&'static str; 6] {
+    ["-accel", "tcg,thread=single", "-icount", icount, "-rtc", "base=2026-01-01,clock=vm"]
 }
 
 fn accel_arguments(accel: Accel, time: GuestTime) -> &'static [&'static str] {
     match (time, accel) {
         (GuestTime::Virtual, _) | (GuestTime::Steady, Accel::Tcg) => const { &counting("shift=1,sleep=off") },
         (GuestTime::Slow, Accel::Tcg) => const { &counting("shift=3,sleep=off") },
-        (_, Accel::Kvm) => &["-accel", "kvm", "-cpu", "host"],
-        (GuestTime::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+        (_, Accel::Kvm) => &["-accel", "kvm"],
+        (GuestTime::Real, Accel::Tcg) => &["-accel", "tcg,thread=multi"],
+    }
+}
+
+/// A clock that counts instructions needs the emulator even where KVM works.
+fn processor(accel: Accel, machine: &GuestMachine) -> &'static str {
+    if accel_arguments(accel, machine.time).contains(&"kvm") {
+        "host"
+    } else {
+        machine.architecture.emulated_processor()
     }
 }
 
@@ -317,6 +339,16 @@ mod tests {
         };
         assert_eq!(machine.options(), "--cpus 2 --memory 2048 --time steady --topology sockets=2 --nodes 2");
         assert!(GuestTime::NAMES.iter().all(|(time, name)| name.parse::<GuestTime>().unwrap() == *time));
+    }
+
+    #[test]
+    fn a_machine_of_another_processor_is_emulated_with_its_devices() {
+        let machine = GuestMachine { architecture: Architecture::Arm64, ..GuestMachine::default() };
+        assert_eq!(machine.options(), "--cpus 2 --memory 2048 --time real --architecture arm64");
+        assert_eq!(processor(Accel::Tcg, &machine), "cortex-a76");
+        assert_eq!(processor(Accel::Kvm, &GuestMachine::default()), "host");
+        let virtual_time = GuestMachine { time: GuestTime::Virtual, ..GuestMachine::default() };
+        assert_eq!(processor(Accel::Kvm, &virtual_time), "max");
     }
 
     #[test]

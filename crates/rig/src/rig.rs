@@ -6,6 +6,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use tempfile::TempDir;
 
+use crate::arm64;
 use crate::build::Workspace;
 use crate::cache::Cache;
 use crate::guest::Guest;
@@ -26,6 +27,7 @@ pub struct Rig {
     guest_root: DebianRoot,
     kernels: Vec<GuestKernel>,
     disk: PathBuf,
+    system: System,
     checkout: PathBuf,
     scratch: TempDir,
 }
@@ -41,21 +43,29 @@ impl Rig {
         let cache = Cache::open()?;
         let (build_root, guest_root) = thread::scope(|scope| {
             let guest = scope.spawn(|| roots::guest_root(&cache, system));
-            let build = roots::build_root(&cache);
+            let build = roots::build_root_for(&cache, system.architecture());
             let guest = guest.join().unwrap_or_else(|_| Err(anyhow!("making the guest root panicked")));
             Ok::<_, anyhow::Error>((build?, guest?))
         })?;
         let kernels = kernels::installed(&guest_root)?;
-        let disk = image::root_disk(&cache, &build_root, &guest_root, system)?;
+        let disk = match system {
+            System::Arm64 => arm64::root_disk(&cache, &build_root, &guest_root, kernels.first().context("no kernel")?)?,
+            _ => image::root_disk(&cache, &build_root, &guest_root, system)?,
+        };
+        if system != System::Arm64 {
+            kernels::say_what_is_missing(&kernels);
+        }
         let scratch = tempfile::Builder::new().prefix("scherzo-").tempdir()?;
-        let rig = Self { cache, build_root, guest_root, kernels, disk, checkout: checkout.to_owned(), scratch };
+        let checkout = checkout.to_owned();
+        let rig = Self { cache, build_root, guest_root, kernels, disk, system, checkout, scratch };
         rig.workspace()?.build(&["scherzo-rig"], &[AGENT], rig.scratch.path())?;
         Ok(rig)
     }
 
     /// The checkout, to be compiled inside the build root.
     pub fn workspace(&self) -> Result<Workspace<'_>> {
-        Workspace::open(&self.cache, &self.build_root, &self.checkout)
+        let workspace = Workspace::open(&self.cache, &self.build_root, &self.checkout)?;
+        Ok(workspace.for_architecture(self.system.architecture()))
     }
 
     /// Where finished work is kept.
@@ -99,7 +109,7 @@ impl Rig {
         let files = RigFiles {
             agent: self.scratch.path().join(AGENT),
             foreign_scheduler: image::foreign_scheduler(&self.cache, &self.build_root)?,
-            no_directory_sync: image::no_directory_sync(&self.cache, &self.build_root)?,
+            no_directory_sync: image::no_directory_sync(&self.cache, &self.build_root, self.system)?,
         };
         let path = self.scratch.path().join("payload.img");
         image::payload_disk(&self.build_root, &files, tree, &path)?;
@@ -124,6 +134,9 @@ impl Rig {
 
     /// How guests run on this machine; found out by booting a tiny one if it is not known yet.
     pub fn accel(&self, kernel: &GuestKernel) -> Result<Accel> {
+        if !self.system.architecture().is_of_host() {
+            return Ok(Accel::Tcg);
+        }
         qemu::choose_accel(&self.cache, &self.build_root, &self.bare_boot(kernel)?)
     }
 
@@ -132,7 +145,7 @@ impl Rig {
             kernel: kernel.image(&self.guest_root),
             initramfs: image::initramfs(&self.cache, &self.build_root, &self.guest_root, kernel)?,
             disk: Some(self.disk.clone()),
-            payload: None,
+            ..BootFiles::default()
         })
     }
 }

@@ -9,13 +9,15 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::architecture::Architecture;
+use crate::arm64;
 use crate::cache::Cache;
 use crate::kernels;
 use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
 
 /// Debian 13.
-const STABLE: &str = "trixie";
+pub(crate) const STABLE: &str = "trixie";
 /// Where the newest of everything is.
 const UNSTABLE: &str = "sid";
 
@@ -178,11 +180,11 @@ const DESKTOP_SETUP: &str = "
     rm -rf /var/cache/apt/archives/*.deb";
 
 /// Run inside the build root once it is there: BPF builds look for plain `clang`.
-const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
+pub(crate) const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
 
 /// Run inside the guest root once it is there: nothing that wakes up by itself, the reference implementation as the bus
 /// until a case wants the other one, no tuned until a case wants it (it would stop power-profiles-daemon), and one ordinary user.
-const GUEST_SETUP: &str = "
+pub(crate) const GUEST_SETUP: &str = "
     passwd -d root
     useradd --create-home --uid 1000 person
     echo scherzo-guest >/etc/hostname
@@ -207,6 +209,8 @@ pub enum System {
     ForPackages,
     /// The small one, with every kernel of the archive.
     EveryKernel,
+    /// A small one of another processor.
+    Arm64,
 }
 
 impl System {
@@ -217,7 +221,14 @@ impl System {
             Self::Small => "",
             Self::ForPackages => "package-",
             Self::EveryKernel => "every-kernel-",
+            Self::Arm64 => "arm64-",
         }
+    }
+
+    /// Its processor.
+    #[must_use]
+    pub fn architecture(self) -> Architecture {
+        if self == Self::Arm64 { Architecture::Arm64 } else { Architecture::X86_64 }
     }
 
     fn packages(self) -> Vec<&'static str> {
@@ -251,10 +262,18 @@ impl Bind {
 /// The root that builds and emulates.
 pub fn build_root(cache: &Cache) -> Result<DebianRoot> {
     let dir = cache.artefact("build-root", &build_recipe(), |dir| {
-        let root = debian(dir, "build root", STABLE, BUILD_PACKAGES)?;
+        let root = debian(dir, "build root", STABLE, &[], BUILD_PACKAGES)?;
         root.shell(&[], BUILD_SETUP)
     })?;
     Ok(DebianRoot { dir })
+}
+
+/// The root that compiles for a processor and emulates it.
+pub fn build_root_for(cache: &Cache, architecture: Architecture) -> Result<DebianRoot> {
+    match architecture {
+        Architecture::X86_64 => build_root(cache),
+        Architecture::Arm64 => arm64::cross_root(cache),
+    }
 }
 
 /// What [`build_root`] is made from, for artefacts that are compiled in it.
@@ -265,9 +284,12 @@ pub fn build_recipe() -> String {
 
 /// The root that a guest boots, with the kernels.
 pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
+    if system == System::Arm64 {
+        return arm64::guest_root(cache);
+    }
     let kind = format!("{}guest-root", system.prefix());
     let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
-        let root = debian(dir, &kind, STABLE, &system.packages())?;
+        let root = debian(dir, &kind, STABLE, &[], &system.packages())?;
         root.shell(&[], GUEST_SETUP)?;
         let build_root = build_root(cache)?;
         let install = if system == System::EveryKernel { kernels::every::install } else { kernels::install };
@@ -279,7 +301,7 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
 /// The root that makes packages.
 pub fn package_root(cache: &Cache) -> Result<DebianRoot> {
     let dir = cache.artefact("package-root", &format!("{PACKAGE_PACKAGES:?}{PACKAGE_SETUP}"), |dir| {
-        let root = debian(dir, "package root", STABLE, PACKAGE_PACKAGES)?;
+        let root = debian(dir, "package root", STABLE, &[], PACKAGE_PACKAGES)?;
         step("adding a newer compiler to the package root", || root.shell(&[], PACKAGE_SETUP))
     })?;
     Ok(DebianRoot { dir })
@@ -297,7 +319,8 @@ pub fn next_desktop_root(cache: &Cache) -> Result<DebianRoot> {
 
 fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]) -> Result<DebianRoot> {
     let recipe = format!("{suite}{packages:?}{DESKTOP_SETUP}");
-    let dir = cache.artefact(kind, &recipe, |dir| debian(dir, name, suite, packages)?.shell(&[], DESKTOP_SETUP))?;
+    let dir =
+        cache.artefact(kind, &recipe, |dir| debian(dir, name, suite, &[], packages)?.shell(&[], DESKTOP_SETUP))?;
     Ok(DebianRoot { dir })
 }
 
@@ -308,20 +331,31 @@ pub fn guest_recipe(system: System) -> String {
     format!("{:?}{GUEST_SETUP}{}{every}", system.packages(), kernels::recipe())
 }
 
-fn debian(dir: &Path, name: &str, suite: &str, packages: &[&str]) -> Result<DebianRoot> {
+/// `architectures` are those of the packages, this machine's first; none is named if there is no other.
+pub(crate) fn debian(
+    dir: &Path,
+    name: &str,
+    suite: &str,
+    architectures: &[Architecture],
+    packages: &[&str],
+) -> Result<DebianRoot> {
     require_mmdebstrap()?;
     let what = format!("making the {name} (Debian {suite}, {} packages and what they need)", packages.len());
-    step(&what, || bootstrap(dir, suite, packages))?;
+    step(&what, || bootstrap(dir, suite, architectures, packages))?;
     Ok(DebianRoot { dir: dir.to_owned() })
 }
 
 /// Unpacks a tar stream of mmdebstrap's rather than letting it write the directory: for ordinary users the stream comes
 /// from mmdebstrap's own user namespace, and must land in the one that [`DebianRoot::command`] uses.
-fn bootstrap(dir: &Path, suite: &str, packages: &[&str]) -> Result<()> {
+fn bootstrap(dir: &Path, suite: &str, architectures: &[Architecture], packages: &[&str]) -> Result<()> {
     fs::create_dir_all(dir)?;
     let mut make = Command::new("mmdebstrap");
     make.args(["--variant=minbase", "--skip=output/dev", "--aptopt=Acquire::Check-Valid-Until \"false\""]);
     make.arg(format!("--mode={}", if is_root() { "root" } else { "unshare" }));
+    if !architectures.is_empty() {
+        let names: Vec<_> = architectures.iter().map(|architecture| architecture.name()).collect();
+        make.arg(format!("--architectures={}", names.join(",")));
+    }
     make.arg(format!("--include={}", packages.join(","))).args(["--format=tar", suite, "-"]);
     let mut make = make.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stream = make.stdout.take().context("no output")?;
@@ -340,6 +374,11 @@ fn bootstrap(dir: &Path, suite: &str, packages: &[&str]) -> Result<()> {
 }
 
 impl DebianRoot {
+    /// A root that has been made.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
     /// The root's directory on the host.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use scherzo_rig::architecture::Architecture;
 use scherzo_rig::guest::{Guest, show};
 use scherzo_rig::image::copy_tree;
 use scherzo_rig::product;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
+use scherzo_rig::roots::System;
 
 #[derive(Args)]
 pub(crate) struct GuestOptions {
     /// The kernel, by the beginning of its version
     #[arg(long, default_value = "6.18")]
     kernel: String,
+    /// The processor: amd64, or arm64, which is emulated
+    #[arg(long, default_value = "amd64")]
+    architecture: Architecture,
     /// Virtual CPUs
     #[arg(long, default_value_t = 2)]
     cpus: u32,
@@ -58,7 +63,8 @@ pub(crate) struct GuestOptions {
 }
 
 pub(crate) fn run(checkout: &Path, options: &GuestOptions) -> Result<ExitCode> {
-    let rig = Rig::prepare(checkout)?;
+    let system = if options.architecture == Architecture::Arm64 { System::Arm64 } else { System::Small };
+    let rig = Rig::prepare_with(checkout, system)?;
     announce(&rig);
     let kernel = rig.kernel_by_prefix(&options.kernel)?;
     let tree = tempfile::tempdir()?;
@@ -99,6 +105,7 @@ fn serve_terminal(guest: &mut Guest, limit: u64) -> Result<()> {
 impl GuestOptions {
     fn machine(&self) -> GuestMachine {
         GuestMachine {
+            architecture: self.architecture,
             nr_cpus: self.cpus,
             memory_mib: self.memory,
             time: self.time,

@@ -67,14 +67,16 @@ const FORBIDDEN_IN_TREE: &[(&str, &[&str])] = &[
 const FORBIDDEN_DIRECTLY: &[(&str, &[&str])] =
     &[("scherzo-engine", &["serde"]), ("scherzo-engine-loop", &["rustix", "libc"]), ("scherzo-app", &["tokio"])];
 
+/// What is built may depend on the processor.
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Package names and what they are built from, tests and build scripts left out.
-fn edges() -> Edges {
+/// Package names and what they are built from on a target, tests and build scripts left out.
+fn edges(target: &str) -> Edges {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let arguments =
-        ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform=x86_64-unknown-linux-gnu"];
-    let output = Command::new(cargo).args(arguments).output().expect("cargo runs");
+    let arguments = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform"];
+    let output = Command::new(cargo).args(arguments).arg(target).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -100,10 +102,15 @@ fn tree<'a>(edges: &'a Edges, of: &'a str, seen: &mut BTreeSet<&'a str>) {
 
 #[test]
 fn nobody_depends_on_what_the_architecture_forbids() {
-    let edges = edges();
+    for edges in TARGETS.map(edges) {
+        ensure_nothing_forbidden(&edges);
+    }
+}
+
+fn ensure_nothing_forbidden(edges: &Edges) {
     for (package, forbidden) in FORBIDDEN_IN_TREE {
         let mut seen = BTreeSet::new();
-        tree(&edges, package, &mut seen);
+        tree(edges, package, &mut seen);
         let found: Vec<_> = forbidden.iter().filter(|name| seen.contains(*name)).collect();
         assert!(found.is_empty(), "{package} is built from {found:?}");
     }
@@ -119,7 +126,12 @@ fn is_ours(package: &str) -> bool {
 
 #[test]
 fn every_internal_edge_is_allowed_and_every_allowed_edge_is_there() {
-    let edges = edges();
+    for edges in TARGETS.map(edges) {
+        ensure_as_allowed(&edges);
+    }
+}
+
+fn ensure_as_allowed(edges: &Edges) {
     let ours = |names: &BTreeSet<String>| names.iter().filter(|name| is_ours(name)).cloned().collect::<BTreeSet<_>>();
     let real: Edges =
         edges.iter().filter(|(name, _)| is_ours(name)).map(|(name, to)| (name.clone(), ours(to))).collect();
@@ -136,9 +148,10 @@ fn every_internal_edge_is_allowed_and_every_allowed_edge_is_there() {
 
 #[test]
 fn the_policy_is_built_from_nothing_but_the_model_and_the_arithmetic() {
-    let edges = edges();
-    let both = ["scherzo-arithmetic", "scherzo-model"].map(str::to_owned);
-    assert_eq!(edges["scherzo-policy"], BTreeSet::from(both));
-    assert_eq!(edges["scherzo-arithmetic"], BTreeSet::new());
-    assert_eq!(edges["scherzo-model"], BTreeSet::new());
+    for edges in TARGETS.map(edges) {
+        let both = ["scherzo-arithmetic", "scherzo-model"].map(str::to_owned);
+        assert_eq!(edges["scherzo-policy"], BTreeSet::from(both));
+        assert_eq!(edges["scherzo-arithmetic"], BTreeSet::new());
+        assert_eq!(edges["scherzo-model"], BTreeSet::new());
+    }
 }

@@ -1,18 +1,20 @@
 //! Cases in guests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
+use scherzo_rig::architecture::Architecture;
 use scherzo_rig::harness::{self, Group};
 use scherzo_rig::kernels::GuestKernel;
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
 use scherzo_rig::report::{Report, Subject};
 use scherzo_rig::rig::{Rig, announce};
+use scherzo_rig::roots::System;
 
 use super::TestOptions;
 
@@ -29,16 +31,31 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     let groups = selected(cases::plan(options.long), options);
     let shows_faults = options.is_selected(DELIBERATE_FAULTS);
     ensure!(shows_faults || !groups.is_empty(), "no guest case is called {}", options.only);
-    let rig = Rig::prepare(checkout)?;
+    let (groups, others): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| group.machine.architecture == Architecture::default());
+    if shows_faults || !groups.is_empty() {
+        let (rig, payload) = prepared(checkout, System::Small)?;
+        if shows_faults {
+            let started = Instant::now();
+            report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
+        }
+        run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))?;
+    }
+    if !others.is_empty() {
+        let (rig, payload) = prepared(checkout, System::Arm64)?;
+        run_groups(&rig, &payload, &others, report, &|group| rig.kernel(group.kernel))?;
+    }
+    Ok(())
+}
+
+/// Guests that can be booted, and the product for them.
+fn prepared(checkout: &Path, system: System) -> Result<(Rig, PathBuf)> {
+    let rig = Rig::prepare_with(checkout, system)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
     let payload = rig.payload(tree.path())?;
-    if shows_faults {
-        let started = Instant::now();
-        report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
-    }
-    run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))
+    Ok((rig, payload))
 }
 
 /// Runs faults that are made on purpose, the second boot among them, and looks for each in what the run would say.
