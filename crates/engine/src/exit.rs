@@ -3,10 +3,11 @@
 //! Its message and its dump name tasks, and a task's name is up to 15 bytes cut anywhere: it need not be UTF-8, and may hold
 //! control characters. scx_utils takes the report for UTF-8 and panics where it is not, so it is read here.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 
-/// Bytes of the report as they lie in the memory shared with BPF, up to the first NUL.
-fn bytes(field: &[c_char]) -> Vec<u8> {
+/// Bytes of the report as they lie in the memory shared with BPF, up to the first NUL. BPF's characters have a sign, whatever those of
+/// the processor have.
+fn bytes(field: &[i8]) -> Vec<u8> {
     field.iter().map(|&byte| byte.cast_unsigned()).take_while(|&byte| byte != 0).collect()
 }
 
@@ -18,7 +19,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// The reason, with the message if there is one.
-pub(crate) fn describe(reason: &[c_char], message: &[c_char]) -> String {
+pub(crate) fn describe(reason: &[i8], message: &[i8]) -> String {
     let [reason, message] = [reason, message].map(|field| printable(&bytes(field)));
     match (reason.is_empty(), message.is_empty()) {
         (true, true) => "the kernel gives no reason".to_owned(),
@@ -43,7 +44,7 @@ pub(crate) fn dump() -> String {
 mod tests {
     use super::*;
 
-    fn field(text: &[u8]) -> Vec<c_char> {
+    fn field(text: &[u8]) -> Vec<i8> {
         let mut field: Vec<_> = text.iter().map(|byte| byte.cast_signed()).collect();
         field.resize(128, 0);
         field

@@ -341,11 +341,11 @@ fn open_skeleton(object: &mut MaybeUninit<OpenObject>) -> Result<OpenBpfSkel<'_>
 }
 
 /// Name and version, as everybody sees them in sysfs.
-fn set_ops_name(field: &mut [std::ffi::c_char]) {
+fn set_ops_name(field: &mut [i8]) {
     let name = concat!("scherzo_", env!("CARGO_PKG_VERSION"));
     field.fill(0);
     for (to, from) in field.iter_mut().zip(name.bytes()) {
-        *to = from as std::ffi::c_char;
+        *to = from.cast_signed();
     }
 }
 

@@ -189,7 +189,7 @@ echo "$release long-term" >$root/boot/scherzo-kernels
 /// Runs as the guest's first process, and ends the machine.
 fn configure_script() -> String {
     format!(
-        r#"#!/bin/sh
+        r"#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true
 configure() {{
@@ -211,7 +211,7 @@ sync
 echo {CONFIGURED}
 mount -o remount,ro /
 busybox poweroff -f
-"#
+"
     )
 }
 

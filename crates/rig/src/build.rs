@@ -40,7 +40,7 @@ impl<'a> Workspace<'a> {
     #[must_use]
     pub fn for_architecture(self, architecture: Architecture) -> Self {
         let target = if architecture.cross_target().is_some() { "cross-target" } else { self.target };
-        Self { architecture, target, ..self }
+        Self { target, architecture, ..self }
     }
 
     /// With a target directory of that name, so that nobody waits for this build.
