@@ -35,4 +35,5 @@ pub mod roots;
 pub mod service;
 pub mod shell;
 pub mod storm;
+pub mod system;
 pub mod translations;

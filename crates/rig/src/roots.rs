@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::kernels;
 use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
+pub use crate::system::System;
 
 /// Debian 13.
 pub(crate) const STABLE: &str = "trixie";
@@ -200,41 +201,9 @@ pub(crate) const GUEST_SETUP: &str = "
 /// What a machine behind a proxy needs to reach its mirror.
 const PROXY_VARIABLES: &[&str] = &["http_proxy", "https_proxy", "no_proxy"];
 
-/// Which guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum System {
-    /// The small one that most cases run in.
-    Small,
-    /// With everything that packages of Scherzo depend on.
-    ForPackages,
-    /// The small one, with every kernel of the archive.
-    EveryKernel,
-    /// A small one of another processor.
-    Arm64,
-}
-
-impl System {
-    /// Begins the names of its artefacts.
-    #[must_use]
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Self::Small => "",
-            Self::ForPackages => "package-",
-            Self::EveryKernel => "every-kernel-",
-            Self::Arm64 => "arm64-",
-        }
-    }
-
-    /// Its processor.
-    #[must_use]
-    pub fn architecture(self) -> Architecture {
-        if self == Self::Arm64 { Architecture::Arm64 } else { Architecture::X86_64 }
-    }
-
-    fn packages(self) -> Vec<&'static str> {
-        let more = if self == Self::ForPackages { DEPENDENCY_PACKAGES } else { &[] };
-        [GUEST_PACKAGES, more].concat()
-    }
+fn packages(system: System) -> Vec<&'static str> {
+    let more = if system == System::ForPackages { DEPENDENCY_PACKAGES } else { &[] };
+    [GUEST_PACKAGES, more].concat()
 }
 
 /// A Debian root in the cache.
@@ -289,7 +258,7 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
     }
     let kind = format!("{}guest-root", system.prefix());
     let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
-        let root = debian(dir, &kind, STABLE, &[], &system.packages())?;
+        let root = debian(dir, &kind, STABLE, &[], &packages(system))?;
         root.shell(&[], GUEST_SETUP)?;
         let build_root = build_root(cache)?;
         let install = if system == System::EveryKernel { kernels::every::install } else { kernels::install };
@@ -328,7 +297,7 @@ fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]
 #[must_use]
 pub fn guest_recipe(system: System) -> String {
     let every = if system == System::EveryKernel { kernels::every::recipe() } else { String::new() };
-    format!("{:?}{GUEST_SETUP}{}{every}", system.packages(), kernels::recipe())
+    format!("{:?}{GUEST_SETUP}{}{every}", packages(system), kernels::recipe())
 }
 
 /// `architectures` are those of the packages, this machine's first; none is named if there is no other.
