@@ -6,6 +6,7 @@
 mod broken;
 mod eevdf;
 mod engine;
+mod frames;
 mod limits;
 mod nappers;
 mod recorded;
@@ -239,72 +240,6 @@ fn those_who_sleep_leave_half_of_their_share_to_those_who_do_not() {
     }
 }
 
-/// Of the same scenario with some seeds.
-fn outcomes(name: &str) -> impl Iterator<Item = SimulationReport> {
-    let scenario = scenario(name);
-    (0..5).map(move |seed| run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() }))
-}
-
-/// Neither what they use all together, nor that one of them uses three times its share, is a reason to be late while what computes has
-/// half of its share.
-#[test]
-fn frames_are_in_time_while_what_computes_has_half_of_its_share() {
-    for name in ["frames-beside-videos", "heavy-frames"] {
-        for report in outcomes(name) {
-            all_rules_hold(&report);
-            let [game, video, sound, build] =
-                ["game", "video", "sound", "build"].map(|name| report.group(name).expect("a group"));
-            assert!(game.nr_missed == 0 && game.nr_done > 300, "{name}: {report}");
-            assert!(video.nr_missed == 0 && video.latency_ns[2] < 3_000_000, "{name}: {report}");
-            assert!(sound.nr_missed == 0 && sound.latency_ns[2] < 2_000_000, "{name}: {report}");
-            assert!(build.share >= build.fair_share * 5 / 8, "{name}: {report}");
-        }
-    }
-}
-
-/// A late game does not sleep between its frames, and owes for what it computed before: it would be late for ever, as if it were a hog.
-#[test]
-fn a_game_that_begins_late_is_in_time_soon() {
-    for report in outcomes("late-frames") {
-        all_rules_hold(&report);
-        let frames = report.group("frames").expect("a group");
-        assert!(frames.nr_missed == 0 && frames.nr_done > 400 && is_fair(&report, "build", 12), "{report}");
-    }
-}
-
-/// Together they want more than they may have, so frames are late; but nobody stands still, and what wants little is not late at all.
-#[test]
-fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
-    for report in outcomes("too-many-frames") {
-        all_rules_hold(&report);
-        let [game, video, sound] = ["game", "video", "sound"].map(|name| report.group(name).expect("a group"));
-        assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{report}");
-        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed < game.nr_done / 2, "{report}");
-        assert!(video.latency_ns[3] < 40_000_000 && video.nr_missed < video.nr_done / 4, "{report}");
-        let build = report.group("build").expect("a group");
-        assert!(build.share >= build.fair_share * 5 / 8, "{report}");
-    }
-}
-
-/// All of them have credit, and those that run shortest would go first whatever their group gets.
-#[test]
-fn credit_is_spent_within_the_share_of_the_group() {
-    let report = outcome("frames-beside-messages");
-    all_rules_hold(&report);
-    let frames = report.group("frames").unwrap();
-    assert!(frames.nr_missed == 0 && frames.nr_done > 200 && is_fair(&report, "pairs", 10), "{report}");
-}
-
-#[test]
-fn frames_are_in_time_beside_all_kinds_of_work() {
-    for name in ["frames", "frames-niced", "frames-nappers", "frames-144"] {
-        let report = outcome(name);
-        all_rules_hold(&report);
-        let frames = report.group("frames").unwrap();
-        assert!(frames.nr_missed == 0 && frames.nr_done > 200, "{name}: {report}");
-    }
-}
-
 #[test]
 fn thousands_of_hogs_take_turns() {
     all_rules_hold(&outcome("thousands"));
@@ -418,31 +353,6 @@ fn the_application_in_front_weighs_more() {
     for name in ["foreground-scopes", "foreground-group"] {
         all_are_fair(name, 10);
     }
-}
-
-#[test]
-fn frames_of_the_application_in_front_are_in_time() {
-    let report = outcome("foreground-frames");
-    all_rules_hold(&report);
-    let frames = report.group("frames").unwrap();
-    assert!(frames.nr_missed == 0 && frames.nr_done > 250, "{report}");
-}
-
-/// It uses less than its share, so tasks that are prompt for sleeping do not keep it waiting, and what these owe is not its debt.
-#[test]
-fn who_uses_less_than_its_share_does_not_wait_for_sleepers() {
-    let scenario = scenario("foreground-sleepers");
-    let (mut nr_missed, mut nr_done) = (0, 0);
-    for seed in 1..=20 {
-        let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
-        all_rules_hold(&report);
-        let frames = report.group("frames").unwrap();
-        nr_missed += frames.nr_missed;
-        nr_done += frames.nr_done;
-        assert!(2 * report.group("hogs").unwrap().share > 398, "hogs have half of their share\n{report}");
-    }
-    // Between two and three of a hundred.
-    assert!(nr_missed * 33 < nr_done && nr_done > 20 * 280, "{nr_missed} of {nr_done} frames missed");
 }
 
 /// The solver takes these CPUs for the whole machine, so the shares stand here: of two and of five tasks.
