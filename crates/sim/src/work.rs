@@ -156,10 +156,12 @@ impl Work {
         (time_ns * self.rng.u64(100 - self.jitter_percent..=100 + self.jitter_percent) / 100).max(1_000)
     }
 
-    /// Work that is late is begun at once; a frame whose whole period has passed is left out.
+    /// Work that is late is begun at once, as a game does; but a frame whose whole period has passed is left out, and any late one
+    /// if no other stage waits for it, as a player of videos does.
     fn next_period(&mut self, now: u64) -> Next {
         self.due_ns += self.period_ns;
-        while self.kind == WorkKind::Chain && self.due_ns + self.period_ns <= now {
+        let latest_ns = if self.successor.is_some() { self.period_ns - 1 } else { 0 };
+        while self.kind == WorkKind::Chain && self.due_ns + latest_ns < now {
             self.due_ns += self.period_ns;
         }
         if self.due_ns <= now {

@@ -44,7 +44,7 @@ fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
         all_rules_hold(&report);
         let [game, video, sound] = ["game", "video", "sound"].map(|name| report.group(name).expect("a group"));
         assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{report}");
-        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed < game.nr_done / 2, "{report}");
+        assert!(game.latency_ns[3] < 40_000_000 && game.nr_missed * 4 < game.nr_done * 3, "{report}");
         assert!(video.latency_ns[3] < 40_000_000 && video.nr_missed < video.nr_done / 4, "{report}");
         let build = report.group("build").expect("a group");
         assert!(build.share >= build.fair_share * 5 / 8, "{report}");
