@@ -18,8 +18,9 @@ const GROUPS: &str = "--group name=hogs,count=1/cpu --group name=niced,count=1/c
 /// The same as they are recorded, with the number of their threads.
 const RECORDED: [(&str, usize); 4] =
     [("member", 4), ("member, nice 10", 4), ("member, batch", 1), ("member, nice -5", 2)];
-/// What half of the pieces of work and of the sleeps take at most and at least, in microseconds.
-const WORK_US: std::ops::RangeInclusive<i64> = 3_800..=4_600;
+/// What half of the pieces of work and of the sleeps take at most and at least, in microseconds. The benchmark computes for so long as a
+/// calibration says, and the kernel's clock counts interrupts as well: on emulated CPUs 4 ms were 4.7.
+const WORK_US: std::ops::RangeInclusive<i64> = 3_200..=5_600;
 const SLEEP_US: std::ops::RangeInclusive<i64> = 9_900..=11_000;
 /// Of the CPUs, what was recorded of all groups at least: the rest is the kernel's own work, and what emulation takes.
 const MIN_USED: f64 = 0.85;

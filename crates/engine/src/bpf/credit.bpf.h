@@ -185,14 +185,6 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx, u64 most_ah
 		tctx->vruntime = policy_not_further_ahead(tctx->vruntime, READ_ONCE(llcx->clock), most_ahead_ns, tctx->weight);
 }
 
-/* The same of one that has no credit left. Of a trial all counts: it had not slept for that. */
-static __always_inline void lose_credit(struct task_ctx *tctx, u64 now)
-{
-	bool was_tried = time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS;
-
-	stop_being_prompt(tctx, was_tried ? POLICY_TRIAL_NS : POLICY_CREDIT_ENTER_NS);
-}
-
 /*
  * What the task uses beside others, until now. Where no task takes turns the clock stands still, and nothing is used of what others
  * want.
@@ -297,18 +289,24 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
  * frame, or a server whose client does. If it takes turns itself, it is remembered. An interrupt in the middle of a task looks the same
  * where it brings data; a trial more does no harm.
  */
-VERIFIED_ONCE int note_feeding(void)
+VERIFIED_ONCE int note_feeding(const struct task_ctx *woken, u64 wake_flags)
 {
 	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
 	struct task_ctx *tctx;
 
 	/* What is published may be preempted: it takes turns. */
-	if (!cpuc || !READ_ONCE(cpuc->victim_deadline))
+	if (!woken || !woken->prompt || !(wake_flags & SCX_WAKE_SYNC) || !cpuc || !READ_ONCE(cpuc->victim_deadline))
 		return 0;
 	tctx = task_ctx(bpf_get_current_task_btf());
 	if (tctx && !tctx->feeds_prompt)
 		tctx->feeds_prompt = true;
 	return 0;
+}
+
+/* Its last trial began less than a period ago. */
+static __always_inline bool is_tried(const struct task_ctx *tctx, u64 now)
+{
+	return time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS;
 }
 
 /*
@@ -322,7 +320,7 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 		return;
 	tctx->feeds_prompt = false;
 	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || is_overspent(tctx->group) ||
-	    time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS)
+	    is_tried(tctx, now))
 		return;
 	tctx->tried_ns = now;
 	tctx->credit_ns = POLICY_TRIAL_NS;
@@ -353,7 +351,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
-		lose_credit(tctx, now);
+		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 	tctx->due_ns = 0;
 	if (tctx->prompt)
 		yield_to_fair(tctx, tctx->llc, keep_deadline(p, tctx, 0, now));
@@ -378,7 +376,8 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
-		lose_credit(tctx, now);
+		/* Of a trial all counts: it had not slept for that. */
+		stop_being_prompt(tctx, is_tried(tctx, now) ? POLICY_TRIAL_NS : POLICY_CREDIT_ENTER_NS);
 		count_weight(tctx, llc);
 	}
 	return 0;
@@ -442,6 +441,8 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 {
 	s64 half_ns;
 
+	/* Up to when its parent has been charged is about now. */
+	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
 	child->use = parent->use;
 	child->vran_ns = parent->vran_ns;
 	child->seen_clock = parent->seen_clock;
@@ -451,7 +452,6 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	parent->credit_ns -= half_ns;
 	child->mean_burst_ns = parent->mean_burst_ns;
 	child->due_ns = 0;
-	child->tried_ns = scx_bpf_now() - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
 	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;

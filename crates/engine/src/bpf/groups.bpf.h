@@ -13,7 +13,7 @@
  * there, at most every 100 ms, so that no callback of the kernel's is needed, which differ from version to version. A group is
  * known by the number that the cpu controller gives it, which the kernel keeps small and uses again. Groups with a number past
  * the table, and groups that lie deeper than MAX_GROUP_LEVELS, count as part of their nearest ancestor that is known
- * (known_group()).
+ * (is_known()).
  *
  * What is active in a group changes with each wake-up, and a task keeps the weight that it was given until it is enqueued again.
  * Divided by what is active at that moment, those that woke first would all weigh too much: thirty tasks that pass messages were
@@ -100,27 +100,7 @@ static __always_inline bool is_known(const struct task_group *tg)
 	return (u32)tg->css.id < NR_GROUPS && (!tg->css.cgroup || tg->css.cgroup->level <= MAX_GROUP_LEVELS);
 }
 
-/* This group or its nearest ancestor that is known; NULL if that is the root. */
-static __always_inline const struct task_group *known_group(const struct task_group *tg)
-{
-	u32 step;
-
-	bpf_for(step, 0, MAX_KNOWN_STEPS) {
-		if (is_root(tg))
-			break;
-		if (is_known(tg))
-			return tg;
-		tg = tg->parent;
-	}
-	return NULL;
-}
-
-static __always_inline u32 group_number(const struct task_group *tg)
-{
-	return is_root(tg) ? ROOT_GROUP : tg->css.id;
-}
-
-/* Copies what the kernel says of a group. */
+/* Copies what the kernel says of a group, but for the one that it is in. */
 static __always_inline void read_group(struct group_ctx *group, const struct task_group *tg, u64 now)
 {
 	u64 shares = tg->shares;
@@ -130,7 +110,6 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
 	if (is_foreground_group(tg))
 		group->weight = raised_weight(group->weight);
-	group->parent = group_number(known_group(tg->parent));
 }
 
 /* How much of the credit that a sleeping task earns this group and those above it leave. */
@@ -250,32 +229,56 @@ VERIFIED_ONCE int carry_up(u32 number)
 /* limits.bpf.h */
 int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
 
-/* The number of the task's group. It and those above it are read where they are unknown or were read a while ago. */
+/* The group that was read last is in this one. */
+static __always_inline void link_group(u32 number, u32 parent)
+{
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+	if (!group)
+		return;
+	group->parent = parent;
+	carry_up(number);
+}
+
+/*
+ * The number of the task's group, or of the nearest around it that is known. It and those above it are read where they are unknown or
+ * were read a while ago.
+ */
 VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 {
 	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
-	const struct task_group *tg = known_group(bpf_core_cast(p, struct task_struct)->sched_task_group);
-	struct group_ctx *group;
-	u32 number, level;
+	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
+	u32 number = ROOT_GROUP, below = ROOT_GROUP, above = ROOT_GROUP, step;
 
-	if (!tg)
-		return ROOT_GROUP;
-	number = group_number(tg);
-	group = number == ROOT_GROUP ? NULL : group_ctx(number);
-	if (!group)
-		return ROOT_GROUP;
-	if (is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS)
-		return number;
-	bpf_for(level, 0, MAX_GROUP_LEVELS) {
-		if (!tg)
+	bpf_for(step, 0, MAX_KNOWN_STEPS) {
+		struct group_ctx *group;
+
+		if (is_root(tg))
 			break;
-		group = group_ctx(group_number(tg));
-		if (!group || is_fresh(group, tg, now))
+		if (!is_known(tg)) {
+			tg = tg->parent;
+			continue;
+		}
+		above = tg->css.id;
+		group = group_ctx(above);
+		if (!group)
+			break;
+		if (number == ROOT_GROUP) {
+			number = above;
+			if (is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS)
+				return number;
+		}
+		link_group(below, above);
+		below = ROOT_GROUP;
+		if (is_fresh(group, tg, now))
 			break;
 		read_group(group, tg, now);
-		carry_up(group_number(tg));
-		tg = known_group(tg->parent);
+		below = above;
+		tg = tg->parent;
 	}
+	if (number == ROOT_GROUP)
+		return ROOT_GROUP;
+	link_group(below, ROOT_GROUP);
 	update_credit_scales(number);
 	read_limits(p, number, now);
 	return number;

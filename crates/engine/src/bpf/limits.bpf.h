@@ -107,17 +107,17 @@ static __always_inline bool read_limit(struct limit_ctx *limit, const struct tas
 VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now)
 {
 	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
-	const struct task_group *tg = known_group(bpf_core_cast(p, struct task_struct)->sched_task_group);
+	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
 	u32 lowest = ROOT_GROUP, below = ROOT_GROUP, level;
 	struct limit_ctx *limit;
 	struct group_ctx *group;
 
-	bpf_for(level, 0, MAX_GROUP_LEVELS) {
+	bpf_for(level, 0, MAX_KNOWN_STEPS) {
 		u32 id;
 
-		if (!tg)
+		if (is_root(tg))
 			break;
-		id = group_number(tg);
+		id = is_known(tg) ? tg->css.id : ROOT_GROUP;
 		limit = limit_ctx(id);
 		if (limit && read_limit(limit, tg, now)) {
 			limit = limit_ctx(below);
@@ -127,7 +127,7 @@ VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u
 				lowest = id;
 			below = id;
 		}
-		tg = known_group(tg->parent);
+		tg = tg->parent;
 	}
 	limit = limit_ctx(below);
 	if (limit)
@@ -142,17 +142,20 @@ VERIFIED_ONCE int read_limits(struct task_struct *p __arg_trusted, u32 number, u
 	return 0;
 }
 
-/* The lowest group with a limit that the task is in, ROOT_GROUP if there is none. */
+/* The lowest group with a limit, of this one and those above it; ROOT_GROUP if there is none. */
+static __always_inline u32 limiter_of_group(u32 number)
+{
+	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+	return group ? READ_ONCE(group->limiter) : ROOT_GROUP;
+}
+
+/* The same of the groups that the task is in. */
 static __always_inline u32 limiter_of(struct task_struct *p, u64 now)
 {
-	const struct group_ctx *group;
-	u32 number;
-
 	if (!READ_ONCE(limits_in_use) || !bpf_core_field_exists(p->sched_task_group) || is_kthread(p) || is_engine(p))
 		return ROOT_GROUP;
-	number = group_of(p, now);
-	group = number == ROOT_GROUP ? NULL : group_ctx(number);
-	return group ? READ_ONCE(group->limiter) : ROOT_GROUP;
+	return limiter_of_group(group_of(p, now));
 }
 
 /* Adds what the periods brought that are over. */
@@ -244,11 +247,9 @@ static __always_inline bool is_exempt(const struct task_struct *p)
 	return p->flags & PF_EXITING || may_not_migrate(p, 0) || !cpuc || !READ_ONCE(cpuc->online);
 }
 
-/* The task has to wait until a group of it has something left to run. */
-static __always_inline bool is_held_up(struct task_struct *p, const struct task_ctx *tctx, u64 now)
+/* The task has to wait until a group of it has something left to run, of this one and those above it. */
+static __always_inline bool is_held_up(struct task_struct *p, const struct task_ctx *tctx, u32 limiter, u64 now)
 {
-	u32 limiter = limiter_of(p, now);
-
 	return limiter != ROOT_GROUP && !tctx->overruns && held_up_until_ns(limiter, now) && !is_exempt(p);
 }
 
@@ -299,12 +300,13 @@ VERIFIED_ONCE int may_go_on(struct task_struct *p __arg_trusted, u64 now)
 	return true;
 }
 
-/* A task that wakes must wait for its groups; then it gets no CPU directly. */
-VERIFIED_ONCE int waits_for_limit(struct task_struct *p __arg_trusted, u64 now)
+/*
+ * A task that wakes must wait for its groups; then it gets no CPU directly. By the group where it was weighed last, which it is each
+ * time that it begins to run: one that was moved while it slept runs once as before.
+ */
+VERIFIED_ONCE int waits_for_limit(struct task_struct *p __arg_trusted, const struct task_ctx *tctx, u64 now)
 {
-	const struct task_ctx *tctx = task_ctx(p);
-
-	return tctx && is_held_up(p, tctx, now);
+	return tctx && !is_kthread(p) && is_held_up(p, tctx, limiter_of_group(tctx->group), now);
 }
 
 #endif /* SCHERZO_LIMITS_BPF_H */

@@ -84,9 +84,9 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 	u64 now = scx_bpf_now(), until_ns, due_ns;
 	u32 limiter, index;
 
-	if (!tctx || !is_held_up(p, tctx, now))
-		return false;
 	limiter = limiter_of(p, now);
+	if (!tctx || !is_held_up(p, tctx, limiter, now))
+		return false;
 	index = limiter & (NR_PARKS - 1);
 	until_ns = held_up_until_ns(limiter, now);
 	if (!until_ns || signed_delta(until_ns, now + PARK_PERIOD_NS) > 0)

@@ -163,12 +163,11 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		if (waker->flags & PF_EXITING)
 			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
-		if (wake_flags & SCX_WAKE_SYNC && tctx->prompt)
-			note_feeding();
+		note_feeding(tctx, wake_flags);
 	}
 	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;
-	if (READ_ONCE(limits_in_use) && waits_for_limit(p, now))
+	if (READ_ONCE(limits_in_use) && waits_for_limit(p, tctx, now))
 		return prev_cpu;
 	klass = task_class(tctx);
 	if (word.mode == SCHERZO_MODE_LOW_POWER && !leaves_order_to_arrival()) {
