@@ -57,11 +57,13 @@ typedef long long s64;
 #define POLICY_CREDIT_PER_SLEEP 2
 /*
  * What a task is given for once in a while that takes turns and wakes prompt tasks: enough to make up for a frame that is late, whatever
- * it owes. Who was only late sleeps again after that, and goes on by itself; who was not goes on taking turns, from where this has put
- * it. A new task waits for its first trial for less than the period, but for longer than most programs of a build live.
+ * it owes. Who was only late sleeps again after that, and goes on by itself; who was not goes on taking turns, and waits for twice as
+ * long each time, up to POLICY_TRIAL_MAX_DOUBLINGS times. A new task waits for its first trial for less than that, but for longer than
+ * most programs of a build live.
  */
 #define POLICY_TRIAL_NS ((s64)(64 * POLICY_MSEC))
 #define POLICY_TRIAL_PERIOD_NS (1000 * POLICY_MSEC)
+#define POLICY_TRIAL_MAX_DOUBLINGS 5
 #define POLICY_FIRST_TRIAL_NS (250 * POLICY_MSEC)
 /* How much credit per CPU the tasks of a group may spend at once beyond what it earns, and how often it earns some. */
 #define POLICY_GROUP_CREDIT_MAX_NS (16 * POLICY_MSEC)

@@ -303,12 +303,6 @@ VERIFIED_ONCE int note_feeding(const struct task_ctx *woken, u64 wake_flags)
 	return 0;
 }
 
-/* Its last trial began less than a period ago. */
-static __always_inline bool is_tried(const struct task_ctx *tctx, u64 now)
-{
-	return time_delta(now, tctx->tried_ns) < (s64)POLICY_TRIAL_PERIOD_NS;
-}
-
 /*
  * A task that prompt ones wait for takes turns with the others: it goes first for once. A game that fell behind, as one does that has
  * loaded a level beside a build, does not sleep between its frames, as the next is always late. It would never have credit again,
@@ -320,8 +314,11 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 		return;
 	tctx->feeds_prompt = false;
 	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || is_overspent(tctx->group) ||
-	    is_tried(tctx, now))
+	    time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials))
 		return;
+	/* Until it has slept for more than it was given. */
+	if (tctx->nr_failed_trials < POLICY_TRIAL_MAX_DOUBLINGS)
+		tctx->nr_failed_trials++;
 	tctx->tried_ns = now;
 	tctx->credit_ns = POLICY_TRIAL_NS;
 	tctx->prompt = true;
@@ -348,6 +345,8 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
+	if (tctx->credit_ns > POLICY_TRIAL_NS)
+		tctx->nr_failed_trials = 0;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
 	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
@@ -376,8 +375,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
-		/* Of a trial all counts: it had not slept for that. */
-		stop_being_prompt(tctx, is_tried(tctx, now) ? POLICY_TRIAL_NS : POLICY_CREDIT_ENTER_NS);
+		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 		count_weight(tctx, llc);
 	}
 	return 0;

@@ -279,6 +279,7 @@ struct task_ctx {
 	u64 vruntime;
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
+	u32 nr_failed_trials;
 	u64 tried_ns; /* when its last trial began */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */

@@ -37,6 +37,17 @@ fn a_game_that_begins_late_is_in_time_soon() {
     }
 }
 
+/// Who is late because it wants more than there is gains nothing by being let go first for once, and costs nobody anything.
+#[test]
+fn a_trial_gives_no_share() {
+    for report in outcomes("late-for-ever") {
+        all_rules_hold(&report);
+        let [writers, pointer, hogs] = ["writers", "pointer", "hogs"].map(|name| report.group(name).expect("a group"));
+        assert!(hogs.share.abs_diff(writers.share) < 50 && writers.longest_gap_ns < 120_000_000, "{report}");
+        assert!(pointer.latency_ns[3] < 2_000_000, "{report}");
+    }
+}
+
 /// Together they want more than they may have, so frames are late; but nobody stands still, and what wants little is not late at all.
 #[test]
 fn those_who_want_too_much_take_turns_and_do_not_stand_still() {
