@@ -1,15 +1,18 @@
 //! What can be typed.
 
-use std::ffi::{OsStr, OsString};
+#[cfg(test)]
+mod documented;
+mod values;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{
-    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser,
-};
-use clap::{Arg, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use scherzo_api::types::{Mode, RequestedMode, Seat};
-use scherzo_model::settings::{self, SettingFacts};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use scherzo_api::types::Seat;
 
+pub(crate) use self::values::{Colour, Format, Switch};
+use self::values::{ModeName, SettingKey};
 use crate::times;
 
 /// Lines have at most 80 columns, because clap wraps each longer line by itself.
@@ -336,80 +339,8 @@ pub(crate) struct HoldOptions {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Accepts any text and offers the known modes for completion: a newer service may know more modes, and refuses unknown
-/// ones itself.
-#[derive(Clone, Copy)]
-struct ModeName {
-    or_auto: bool,
-}
-
-impl TypedValueParser for ModeName {
-    type Value = String;
-
-    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, argument, value).map(canonical)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let offered = RequestedMode::ALL.into_iter().filter(|mode| self.or_auto || *mode != RequestedMode::Auto);
-        Some(Box::new(offered.map(|mode| PossibleValue::new(mode.name()))))
-    }
-}
-
 /// What stands for the control group that this program is in, and what it starts.
 pub(crate) const OWN_GROUP: &str = "self";
-
-/// What scxctl calls modes, and the mode here that is nearest; docs/scxctl.md explains.
-pub(crate) const ALIASES: [(&str, Mode); 4] = [
-    ("gaming", Mode::Interactive),
-    ("lowlatency", Mode::Interactive),
-    ("powersave", Mode::LowPower),
-    ("server", Mode::Fifo),
-];
-
-/// The name by which the service knows a mode.
-fn canonical(name: String) -> String {
-    let alias = ALIASES.into_iter().find(|(alias, _)| *alias == name);
-    alias.map_or(name, |(_, mode)| mode.name().to_owned())
-}
-
-/// Accepts any text and offers the known keys for completion: a newer service may have more settings.
-#[derive(Clone, Copy)]
-struct SettingKey;
-
-impl TypedValueParser for SettingKey {
-    type Value = String;
-
-    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, key: &OsStr) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, argument, key)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(settings::all().map(|setting: &SettingFacts| PossibleValue::new(setting.key))))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Table,
-    Json,
-    Openmetrics,
-    Prometheus,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
-    /// In a terminal, unless NO_COLOR is set
-    Auto,
-    Always,
-    Never,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    On,
-    Off,
-}
 
 #[cfg(test)]
 mod tests {
@@ -425,83 +356,5 @@ mod tests {
     fn options_may_follow_the_command() {
         let options = Options::try_parse_from(["scherzoctl", "mode", "fifo", "--json"]).unwrap();
         assert!(options.json && matches!(options.command, Command::Mode { mode: Some(mode), .. } if mode == "fifo"));
-    }
-}
-
-#[cfg(test)]
-mod documented {
-    use std::fs;
-    use std::path::Path;
-
-    use clap::CommandFactory;
-
-    use super::*;
-
-    /// What the documentation calls `scherzoctl` with, up to where another command or a remark begins.
-    fn calls() -> Vec<Vec<String>> {
-        let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let entries = ["", "docs"].into_iter().flat_map(|folder| fs::read_dir(top.join(folder)).unwrap());
-        let pages =
-            entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
-        let text: String = pages.map(|page| fs::read_to_string(page).unwrap()).collect();
-        let is_end = |word: &&str| matches!(*word, "--" | "#" | "&&" | "|" | "and");
-        let line = |call: &str| call.split(['\n', '`', '\'', ',', ')', ';']).next().unwrap_or_default().to_owned();
-        let words =
-            |call: &str| line(call).split_whitespace().take_while(|word| !is_end(word)).map(str::to_owned).collect();
-        text.split("scherzoctl ").skip(1).map(words).collect()
-    }
-
-    #[test]
-    fn commands_in_the_documentation_exist() {
-        let program = Options::command();
-        let mut nr_checked = 0;
-        for words in calls() {
-            let mut command = &program;
-            for word in &words {
-                let is_global = |name: &str| program.get_arguments().any(|argument| argument.get_long() == Some(name));
-                if let Some(name) = word.strip_prefix("--") {
-                    let known = command.get_arguments().any(|argument| argument.get_long() == Some(name));
-                    assert!(known || is_global(name), "the documentation names `scherzoctl {}`", words.join(" "));
-                } else if let Some(next) = command.find_subcommand(word) {
-                    command = next;
-                    nr_checked += 1;
-                } else {
-                    break;
-                }
-            }
-        }
-        assert!(nr_checked >= 20, "only {nr_checked} commands were found");
-    }
-
-    #[test]
-    fn modes_of_scxctl_are_understood_and_documented() {
-        let page = include_str!("../../../docs/scxctl.md");
-        for (alias, mode) in ALIASES {
-            for arguments in [&["scherzoctl", "mode", alias][..], &["scherzoctl", "hold", "-r", "why", "-m", alias]] {
-                let understood = match Options::try_parse_from(arguments).unwrap().command {
-                    Command::Mode { mode, .. } => mode,
-                    Command::Hold(hold) => Some(hold.mode),
-                    other => panic!("{other:?}"),
-                };
-                assert_eq!(understood.as_deref(), Some(mode.name()), "{alias}");
-            }
-            let row = page.lines().find(|line| line.starts_with(&format!("| `{alias}` |"))).unwrap();
-            assert!(row.contains(&format!("`{}`", mode.name())), "{row}");
-        }
-    }
-
-    /// In examples that are set off, every word after the program is checked: the first is a command.
-    #[test]
-    fn examples_name_a_command_first() {
-        let program = Options::command();
-        let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        for page in ["README.md", "docs/modes.md", "docs/configuration.md", "docs/troubleshooting.md", "docs/scxctl.md"]
-        {
-            let text = fs::read_to_string(top.join(page)).unwrap();
-            for example in text.lines().filter_map(|line| line.strip_prefix("    scherzoctl ")) {
-                let first = example.split_whitespace().find(|word| !word.starts_with("--")).unwrap_or_default();
-                assert!(program.find_subcommand(first).is_some(), "{page} names `scherzoctl {example}`");
-            }
-        }
     }
 }

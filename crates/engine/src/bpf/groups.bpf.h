@@ -248,10 +248,11 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 {
 	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
 	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
-	u32 number = ROOT_GROUP, below = ROOT_GROUP, above = ROOT_GROUP, step;
+	u32 number = ROOT_GROUP, below = ROOT_GROUP, step;
 
 	bpf_for(step, 0, MAX_KNOWN_STEPS) {
 		struct group_ctx *group;
+		u32 above;
 
 		if (is_root(tg))
 			break;
