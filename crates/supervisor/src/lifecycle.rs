@@ -15,6 +15,10 @@ use super::phase::{
 };
 use super::request::Refresh;
 
+/// What is said of an engine that was too slow: to do what.
+const WHAT: &str = "what";
+const END: &str = "end";
+
 impl Supervisor {
     pub(super) fn start(&mut self) {
         if self.kernel.has_ours() || matches!(self.kernel, Kernel::Changing { .. }) {
@@ -84,7 +88,7 @@ impl Supervisor {
                 ending.kill_at = None;
                 if ending.cause == Cause::Unknown {
                     // That it dies by a signal now is our doing.
-                    ending.cause = Cause::Fault(too_slow("end"));
+                    ending.cause = Cause::Fault(too_slow(END));
                 }
                 self.act(EngineCommand::Kill(run));
             }
@@ -224,6 +228,12 @@ impl Supervisor {
             EngineEvent::Gone(how) => {
                 let fault = match &self.phase {
                     Phase::Ending(Ending { cause: Cause::Asked, .. }) => None,
+                    // It was about to end by itself, and we were too early.
+                    Phase::Ending(Ending { cause: Cause::Fault(fault), .. })
+                        if is_slow_end(fault) && how != Gone::Signal(SIGKILL) =>
+                    {
+                        Some(gone_fault(how))
+                    }
                     Phase::Ending(Ending { cause: Cause::Fault(fault), .. }) => Some(fault.clone()),
                     _ => Some(gone_fault(how)),
                 };
@@ -333,8 +343,15 @@ fn exit_fault(kind: ExitKind, code: i64, text: String) -> Fault {
 }
 
 fn too_slow(what: &str) -> Fault {
-    Fault { reason: Reason::EngineTimeout, details: Details::from([("what".to_owned(), what.into())]) }
+    Fault { reason: Reason::EngineTimeout, details: Details::from([(WHAT.to_owned(), what.into())]) }
 }
+
+/// The engine was about to end, nobody knows why, and had not ended in time.
+pub(super) fn is_slow_end(fault: &Fault) -> bool {
+    fault.reason == Reason::EngineTimeout && fault.details.get(WHAT).is_some_and(|what| *what == END.into())
+}
+
+const SIGKILL: i32 = 9;
 
 /// Signals that a program brings upon itself: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
 const CRASHES: [i32; 9] = [4, 5, 6, 7, 8, 11, 24, 25, 31];

@@ -14,6 +14,7 @@ use super::Supervisor;
 use super::action::{BusAction, FileAction};
 use super::backoff::Backoff;
 use super::event::{Desired, Fault, Time};
+use super::lifecycle::is_slow_end;
 use super::phase::{Applied, Loaded, Phase};
 use super::quarantine::Quarantine;
 use super::view::LastError;
@@ -71,7 +72,8 @@ impl Supervisor {
         self.tell_failure(fault, ran);
         self.fault = Some(fault.clone());
         let blame = Blame::of(fault.reason);
-        if blame == Blame::Scheduler {
+        // One that is slow to end may have been ended by somebody, on a busy machine: that says nothing about what was changed.
+        if blame == Blame::Scheduler && !is_slow_end(fault) {
             self.take_back(fault);
         }
         if std::mem::take(&mut self.on_trial) {

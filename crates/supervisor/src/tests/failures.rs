@@ -150,6 +150,33 @@ fn an_engine_that_hangs_at_its_end_is_no_killed_engine() {
     assert_eq!(world.exits, [Reason::EngineCrashed]);
 }
 
+/// Giving back its memory took longer than it has, on a busy machine.
+#[test]
+fn an_engine_that_was_ended_and_is_slow_to_die_counts_as_killed() {
+    for (signal, reason) in [(15, Reason::EngineKilled), (11, Reason::EngineCrashed), (9, Reason::EngineTimeout)] {
+        let mut world = running();
+        world.dying_of = Some(signal);
+        world.apply(Op::EngineHangsUp);
+        world.wait(SECOND * 5);
+        assert_eq!(world.exits, [reason], "{signal}");
+    }
+}
+
+#[test]
+fn a_choice_outlasts_an_engine_that_is_slow_to_die() {
+    for (signal, mode) in
+        [(9, RequestedMode::Mode(Mode::Fifo)), (15, RequestedMode::Mode(Mode::Fifo)), (11, RequestedMode::Auto)]
+    {
+        let mut world = running();
+        world.ask(Request::SetMode(RequestedMode::Mode(Mode::Fifo)));
+        world.engine_acts();
+        world.dying_of = Some(signal);
+        world.apply(Op::EngineHangsUp);
+        world.wait(SECOND * 5);
+        assert_eq!(world.stored.mode, mode, "{signal}");
+    }
+}
+
 #[test]
 fn a_first_attempt_that_fails_leaves_it_off() {
     let mut world = World::new(Desired::default(), Kernel::Idle);

@@ -31,6 +31,8 @@ pub(super) struct World {
     pub(super) kernel: Kernel,
     /// The kernel does not let go of the scheduler of an engine that is gone.
     pub(super) kernel_clings: bool,
+    /// An engine that hangs up is about to die of this signal, whoever kills it then.
+    pub(super) dying_of: Option<i32>,
     pub(super) degraded: bool,
     /// Somebody else has turned on what loading turns off.
     pub(super) compaction: bool,
@@ -95,6 +97,7 @@ impl World {
             process: None,
             kernel,
             kernel_clings: false,
+            dying_of: None,
             degraded: false,
             compaction: false,
             unanswered: BTreeSet::new(),
@@ -381,7 +384,8 @@ impl World {
             }
             EngineCommand::Load(..) | EngineCommand::Refresh { .. } | EngineCommand::Unload(_) => self.tell(command),
             EngineCommand::Kill(run) if self.process.as_ref().is_some_and(|process| process.run == run) => {
-                return self.bury(Gone::Signal(9));
+                let signal = self.dying_of.take().unwrap_or(9);
+                return self.bury(Gone::Signal(signal));
             }
             EngineCommand::Kill(_) => {}
         }
