@@ -13,6 +13,7 @@ mod faults;
 mod floods;
 mod foreground;
 mod frames;
+mod frequency;
 mod hardening;
 mod idle;
 mod kernels;
@@ -81,6 +82,7 @@ const SCHEDULING: &[Case] = &[
     case("suspend and resume", system_events::suspend),
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
     case("fast and slow cores are recognised", cores::recognised),
+    case("frequencies that are asked for", frequency::asked_for),
     case("priority of RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),

@@ -386,6 +386,7 @@ fn choose_fixed_options(open: &mut OpenBpfSkel<'_>, settings: &LoadSettings) -> 
     let rodata = open.maps.rodata_data.as_mut().context("the object has no constants")?;
     rodata.per_node_idle = settings.per_node_idle;
     rodata.partial = settings.partial;
+    rodata.asks_for_performance = scherzo_host::frequency_can_follow_scheduler(&Root::default());
     rodata.study_policy = settings.policy != LoadSettings::default().policy;
     Ok(())
 }

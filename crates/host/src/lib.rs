@@ -8,6 +8,7 @@ mod control_groups;
 mod cores;
 mod diagnosis;
 mod error;
+mod frequency;
 mod kernel;
 mod process;
 mod rcu;
@@ -22,6 +23,7 @@ pub use btf::{KernelTypes, check as check_types, kernel_types, malformed_kfuncs,
 pub use control_groups::{GroupSupport, diagnose_groups};
 pub use diagnosis::{Finding, Severity, diagnose, diagnose_self, missing_options, rival_units};
 pub use error::Error;
+pub use frequency::frequency_can_follow_scheduler;
 pub use kernel::release;
 pub use process::{ProcessStats, process_stats};
 pub use rcu::{KernelThread, ThreadPolicy, rcu_thread, set_policy};

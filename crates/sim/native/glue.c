@@ -52,6 +52,7 @@ struct sim_config {
 	u32 fast_llc;
 	u32 cores_differ;
 	u32 reenqueue_anywhere;
+	u32 schedutil;
 	u32 broken;
 };
 
@@ -64,6 +65,7 @@ void sim_bpf_configure(struct sim_config *config)
 	cores_differ = config->cores_differ;
 	reenqueue_anywhere = config->reenqueue_anywhere;
 	sim_broken = config->broken;
+	asks_for_performance = config->schedutil;
 	sim_map_resize(&cpu_stats, sizeof(*cpu_stats.value), config->nr_cpus);
 	sim_map_resize(&cpu_ctxs, sizeof(*cpu_ctxs.value), config->nr_cpus);
 	sim_map_resize(&llc_ctxs, sizeof(*llc_ctxs.value), config->nr_llcs);

@@ -319,6 +319,7 @@ pub struct BpfConfig {
     pub(crate) fast_llc: u32,
     pub(crate) cores_differ: u32,
     pub(crate) reenqueue_anywhere: u32,
+    pub(crate) schedutil: u32,
     pub(crate) broken: u32,
 }
 

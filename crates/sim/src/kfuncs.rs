@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::abi::{CpuMask, DrainCallback, TaskStruct, sim_bpf_call_drain};
 use crate::interleave;
 use crate::machine::{Machine, MachineEvent, with_machine};
+use crate::stats::PERFORMANCE_ALL;
 use crate::task::TaskId;
 
 /// `-EBUSY`.
@@ -142,7 +143,13 @@ extern "C" fn sim_reenqueue_local_anywhere() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn scx_bpf_cpuperf_set(_cpu: i32, _performance: u32) {}
+extern "C" fn scx_bpf_cpuperf_set(cpu: i32, performance: u32) {
+    with_machine(|machine| match usize::try_from(cpu).ok().and_then(|cpu| machine.cpus.get_mut(cpu)) {
+        Some(_) if performance > PERFORMANCE_ALL => machine.fail(format!("invalid performance {performance}")),
+        Some(state) => state.performance = performance,
+        None => machine.fail(format!("invalid CPU {cpu} to ask for performance")),
+    });
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn scx_bpf_select_cpu_dfl(p: *mut TaskStruct, prev: i32, wake_flags: u64, idle: *mut bool) -> i32 {

@@ -20,6 +20,8 @@ pub struct Profile {
     pub reenqueue_limit: Option<u32>,
     /// Ticks in a second.
     pub hz: u64,
+    /// CPUs have the frequency that the scheduler asks for.
+    pub schedutil: bool,
 }
 
 impl Profile {
@@ -39,6 +41,7 @@ impl Profile {
         bypasses_by_cpu: false,
         reenqueue_limit: None,
         hz: 250,
+        schedutil: false,
     };
 
     const LINUX_7_3: Self = Self {
@@ -49,6 +52,7 @@ impl Profile {
         bypasses_by_cpu: true,
         reenqueue_limit: Some(256),
         hz: 250,
+        schedutil: false,
     };
 
     /// The kernel of that version.

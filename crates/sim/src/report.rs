@@ -39,6 +39,8 @@ pub struct GroupReport {
     pub nr_done: usize,
     /// The longest time that a task wanted a CPU in vain.
     pub longest_gap_ns: u64,
+    /// The frequency that its CPUs asked for while it ran, in thousandths of the highest.
+    pub frequency: u64,
 }
 
 /// Of the whole run.
@@ -93,6 +95,7 @@ impl SimulationReport {
                 nr_missed: nr_missed(group, measured),
                 nr_done: measured.responses_ns.len(),
                 longest_gap_ns: measured.longest_gap_ns,
+                frequency: measured.performance_ns * 1000 / measured.ran_ns.max(1),
             }
         });
         Self {
@@ -222,13 +225,14 @@ impl fmt::Display for SimulationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:16} {:>6} {:>6}  {:>44}  {:>44} {:>11}",
-            "group", "share", "fair", "wake-up to run (us)", "due to done (us)", "gap (us)"
+            "{:16} {:>6} {:>6} {:>6}  {:>44}  {:>44} {:>11}",
+            "group", "share", "fair", "clock", "wake-up to run (us)", "due to done (us)", "gap (us)"
         )?;
         let columns = ["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>11}")).join("");
-        writeln!(f, "{:16} {:>6} {:>6}  {columns}  {columns}", "", "%", "%")?;
+        writeln!(f, "{:16} {:>6} {:>6} {:>6}  {columns}  {columns}", "", "%", "%", "%")?;
         for group in &self.groups {
-            write!(f, "{:16} {:>6} {:>6}  ", group.name, percent(group.share), percent(group.fair_share))?;
+            let [share, fair, clock] = [group.share, group.fair_share, group.frequency].map(percent);
+            write!(f, "{:16} {share:>6} {fair:>6} {clock:>6}  ", group.name)?;
             write!(
                 f,
                 "{}  {} {:>11}",

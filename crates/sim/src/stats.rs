@@ -2,12 +2,17 @@
 
 use crate::energy::EnergyUse;
 
+/// `SCX_CPUPERF_ONE`: a CPU's highest frequency.
+pub const PERFORMANCE_ALL: u32 = 1024;
+
 /// Of one group of tasks.
 #[expect(clippy::struct_field_names, reason = "units are part of names")]
 #[derive(Clone, Debug, Default)]
 pub struct GroupStats {
     /// CPU time.
     pub ran_ns: u64,
+    /// The same, less where its CPUs asked for less than their highest frequency.
+    pub performance_ns: u64,
     /// From each wake-up until the task ran.
     pub latencies_ns: Vec<u64>,
     /// From when a piece of work became due until it was done.
@@ -47,9 +52,11 @@ impl MachineStats {
         &mut self.groups[group]
     }
 
-    /// A task of the group ran for so long.
-    pub fn charge(&mut self, group: usize, ran_ns: u64) {
-        self.group(group).ran_ns += ran_ns;
+    /// A task of the group ran for so long, on a CPU that asks for so much of [`PERFORMANCE_ALL`].
+    pub fn charge(&mut self, group: usize, ran_ns: u64, performance: u32) {
+        let group = self.group(group);
+        group.ran_ns += ran_ns;
+        group.performance_ns += ran_ns * u64::from(performance) / u64::from(PERFORMANCE_ALL);
     }
 
     /// A task of the group got a CPU.

@@ -33,26 +33,6 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 	tctx->last_cpu = cpu;
 }
 
-/* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */
-#define LOW_POWER_PERFORMANCE (SCX_CPUPERF_ONE / 2)
-
-/*
- * Where the frequency follows the scheduler (schedutil), batch work in low-power mode is content with half of it; what
- * a person waits for gets all. Other governors do not ask.
- */
-static __always_inline void ask_for_performance(struct cpu_ctx *cpuc, s32 cpu, u32 klass)
-{
-	const struct scherzo_control *page = control_page();
-	u32 wanted = SCX_CPUPERF_ONE;
-
-	if (page && klass == SCHERZO_CLASS_BATCH && control_word(page).mode == SCHERZO_MODE_LOW_POWER)
-		wanted = LOW_POWER_PERFORMANCE;
-	if (cpuc->performance == wanted)
-		return;
-	cpuc->performance = wanted;
-	scx_bpf_cpuperf_set(cpu, wanted);
-}
-
 /* Interactive work begins here, or goes on. */
 static __always_inline void note_burst(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
 {

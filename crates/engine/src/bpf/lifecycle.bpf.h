@@ -11,6 +11,7 @@
 #include "higher_class.bpf.h"
 #include "offline.bpf.h"
 #include "park.bpf.h"
+#include "performance.bpf.h"
 #include "watchdog.bpf.h"
 
 /*
@@ -85,6 +86,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	if (bpf_map_pop_elem(&free_slots, &index))
 		index = SCHERZO_NO_SLOT;
 	tctx->own_weight = weight_of(p);
+	init_util(tctx);
 	parent = args->fork ? bpf_get_current_task_btf() : NULL;
 	parent_ctx = parent ? task_ctx(parent) : NULL;
 	if (parent_ctx)

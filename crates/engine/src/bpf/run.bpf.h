@@ -10,6 +10,7 @@
 #include "count.bpf.h"
 #include "enqueue.bpf.h"
 #include "kind.bpf.h"
+#include "performance.bpf.h"
 
 /* A task that has used up its credit may be preempted from now on. */
 static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)
@@ -43,6 +44,8 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	if (!study_policy)
 		charge_running(p, cpuc, cpu, now);
 	tick_limited(p, cpu, now);
+	if (asks_for_performance)
+		update_util(p, cpuc, cpu, now);
 	if (word.preemption && outstays_brief(cpuc, cpu, now)) {
 		WRITE_ONCE(cpuc->makes_room, true);
 		scx_bpf_task_set_slice(p, 0);
@@ -95,8 +98,8 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
 	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || !study_policy ? klass : published_class(tctx), now);
+	begin_util(tctx, cpuc, cpu, klass, now);
 	tctx->wait_since_ns = 0;
-	ask_for_performance(cpuc, cpu, klass);
 	if (late_pick)
 		return;
 	if (klass == SCHERZO_CLASS_BATCH)
@@ -122,6 +125,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	ours_left(cpuc, now);
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);
+	end_util(tctx, cpuc, now, runnable);
 	if (tctx->limiter)
 		end_limited(p, tctx);
 	ran_ns = time_delta(now, tctx->started_ns);

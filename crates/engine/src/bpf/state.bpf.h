@@ -206,6 +206,9 @@ struct cpu_ctx {
 	u64 last_burst_ns; /* how long the one before that was */
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */
+	/* See performance.bpf.h. */
+	u64 util_until_ns; /* up to when what follows is known */
+	u32 util; /* for how much of its time tasks have run here, of POLICY_UTIL_ALL */
 	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */
 } CACHELINE;
 
@@ -304,6 +307,10 @@ struct task_ctx {
 	u64 limits_charged_exec_ns; /* the kernel's account of the task up to which its limited groups have paid */
 	u32 charged_limiter; /* which ones those are, from the lowest upwards */
 	u64 parked_since_ns; /* 0 once it has run */
+	/* See performance.bpf.h; of POLICY_UTIL_ALL. */
+	u32 util; /* for how much of its time the task has run */
+	u32 burst_util; /* the same at the end of its bursts */
+	u64 util_ended_ns; /* 0 while it is runnable */
 };
 
 struct {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::abi::CpuMask;
 use crate::scenario::SchedPolicySpec;
+use crate::stats::PERFORMANCE_ALL;
 use crate::task::{Identity, Task, TaskClass, TaskId};
 
 /// `PF_IDLE | PF_KTHREAD`.
@@ -50,6 +51,8 @@ pub struct Cpu {
     pub idle_kicks: BTreeSet<usize>,
     /// Inserted into its local queue from elsewhere.
     pub deferred: Vec<TaskId>,
+    /// The frequency that it asks for.
+    pub performance: u32,
     /// Its local queue is to be enqueued anew.
     pub reenqueues: bool,
     /// Waiting here while the scheduler is passed by.
@@ -98,6 +101,7 @@ impl Cpu {
             kicks: BTreeSet::new(),
             idle_kicks: BTreeSet::new(),
             deferred: Vec::new(),
+            performance: PERFORMANCE_ALL,
             reenqueues: false,
             bypassed: VecDeque::new(),
             stopper: None,

@@ -195,6 +195,7 @@ impl Machine {
             fast_llc: topology.fast_llc() as u32,
             cores_differ: u32::from(topology.cores_differ()),
             reenqueue_anywhere: u32::from(profile.reenqueues_anywhere),
+            schedutil: u32::from(profile.schedutil),
             broken,
         };
         #[allow(unsafe_code)]

@@ -255,7 +255,7 @@ impl Machine {
         }
         task.ran_ns += ran_ns;
         task.kernel_mut().sum_exec_runtime += ran_ns;
-        self.stats.charge(task.group, ran_ns);
+        self.stats.charge(task.group, ran_ns, state.performance);
         self.stats.energy.add_active(ran_ns, self.topology.slow.has(cpu));
         if task.class == TaskClass::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;

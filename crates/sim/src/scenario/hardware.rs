@@ -26,6 +26,9 @@ pub struct MachineSpec {
     pub threads_per_core: Spanned<usize>,
     /// Ticks in a second.
     pub hz: Option<Spanned<u64>>,
+    /// CPUs have the frequency that the scheduler asks for. How long work takes does not depend on it.
+    #[serde(default)]
+    pub schedutil: bool,
     /// NUMA nodes.
     #[serde(default = "one")]
     pub nodes: Spanned<usize>,
@@ -118,7 +121,8 @@ impl MachineSpec {
     /// The kernel.
     pub(crate) fn profile(&self) -> Profile {
         let profile = Profile::of(self.kernel.get_ref()).unwrap_or(Profile::ALL[0]);
-        Profile { hz: self.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref()), ..profile }
+        let hz = self.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref());
+        Profile { hz, schedutil: self.schedutil, ..profile }
     }
 
     /// The hardware.

@@ -7,6 +7,7 @@ mod broken;
 mod eevdf;
 mod engine;
 mod frames;
+mod frequency;
 mod limits;
 mod nappers;
 mod recorded;
