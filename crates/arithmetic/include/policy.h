@@ -392,7 +392,7 @@ struct policy_account {
 	u32 weight; /* flat */
 	u32 nr_others; /* tasks that wait in the LLC without being prompt, for each CPU there */
 	u32 prompt; /* 1 or 0 */
-	u32 reserved; /* 0 */
+	u32 asked_slice_us; /* by sched_setattr(), 0 if it has not asked */
 };
 
 /* Its turn: when it comes, and how long it lasts. */
@@ -405,7 +405,7 @@ struct policy_turn {
 
 /*
  * The turn of a task that is queued now. In the order of arrival no task goes first. Beside more tasks than one for each CPU the
- * slice shrinks; a prompt task may run as long as its credit lasts.
+ * slice shrinks, unless the task has asked for one of that length; a prompt task may run as long as its credit lasts.
  */
 static inline struct policy_turn policy_turn_of(const struct policy_account *task, u64 slice_ns, bool by_arrival)
 {
@@ -414,7 +414,12 @@ static inline struct policy_turn policy_turn_of(const struct policy_account *tas
 		.first = task->prompt && !by_arrival,
 	};
 
-	slice_ns = task->prompt ? task->credit_ns : slice_ns / (1 + (u64)task->nr_others);
+	if (task->asked_slice_us)
+		slice_ns = (u64)task->asked_slice_us * (POLICY_MSEC / 1000);
+	else if (!task->prompt)
+		slice_ns /= 1 + (u64)task->nr_others;
+	if (task->prompt && (!task->asked_slice_us || task->credit_ns < slice_ns))
+		slice_ns = task->credit_ns;
 	if (slice_ns > POLICY_SLICE_MAX_NS)
 		slice_ns = POLICY_SLICE_MAX_NS;
 	if (slice_ns < POLICY_SLICE_MIN_NS)

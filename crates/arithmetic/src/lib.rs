@@ -33,8 +33,8 @@ pub struct TaskAccount {
     pub nr_others: u32,
     /// 1 if it has credit, else 0.
     pub prompt: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The slice that it has asked for with `sched_setattr()`, in microseconds; 0 if it has not.
+    pub asked_slice_us: u32,
 }
 
 /// When a task's turn comes, and how long it lasts.
@@ -106,6 +106,16 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_that_was_asked_for_does_not_shrink() {
+        let asked = TaskAccount { asked_slice_us: 12_000, nr_others: 5, ..hog() };
+        assert_eq!(asked.turn(5 * MS, false).slice_ns, 12 * MS);
+        let long = TaskAccount { asked_slice_us: 100_000, ..asked };
+        assert_eq!(long.turn(5 * MS, false).slice_ns, SLICE_MAX_NS);
+        let prompt = |credit_ns| TaskAccount { prompt: 1, credit_ns, ..asked }.turn(5 * MS, false).slice_ns;
+        assert_eq!([prompt(3 * MS), prompt(30 * MS)], [3 * MS, 12 * MS], "credit is the bound of a prompt task");
+    }
+
+    #[test]
     fn a_task_that_weighs_next_to_nothing_has_a_short_turn_that_a_timer_ends() {
         let idle = TaskAccount { weight: 3 << 10, ..hog() };
         let turn = idle.turn(5 * MS, false);
@@ -119,10 +129,10 @@ mod tests {
         #[test]
         fn nonsense_gives_a_slice_within_bounds(
             vruntime: u64, credit_ns: u64, due_ns: u64, max_lag: i64, weight: u32, nr_others: u32, prompt: u32,
-            slice_ns: u64, by_arrival: bool,
+            asked_slice_us: u32, slice_ns: u64, by_arrival: bool,
         ) {
             let task =
-                TaskAccount { vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, reserved: 0 };
+                TaskAccount { vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, asked_slice_us };
             let turn = task.turn(slice_ns, by_arrival);
             prop_assert!((TURN_NS..=SLICE_MAX_NS).contains(&turn.slice_ns), "{} ns", turn.slice_ns);
             prop_assert!(turn.first <= 1 && turn.timed <= 1);

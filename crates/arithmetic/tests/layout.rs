@@ -20,7 +20,18 @@ fn expectations() -> Vec<(String, u64)> {
             )+
         };
     }
-    fields!("policy_account", TaskAccount, vruntime, credit_ns, due_ns, max_lag, weight, nr_others, prompt, reserved);
+    fields!(
+        "policy_account",
+        TaskAccount,
+        vruntime,
+        credit_ns,
+        due_ns,
+        max_lag,
+        weight,
+        nr_others,
+        prompt,
+        asked_slice_us
+    );
     fields!("policy_turn", TaskTurn, vtime, slice_ns, first, timed);
     all
 }

@@ -31,6 +31,7 @@ mod readme;
 mod recording;
 mod shares;
 mod sharing;
+mod slices;
 mod soak;
 mod storms;
 mod survival;
@@ -83,6 +84,7 @@ const SCHEDULING: &[Case] = &[
     case("hogs beside message passing", sharing::hogs_beside_message_passing),
     case("fast and slow cores are recognised", cores::recognised),
     case("frequencies that are asked for", frequency::asked_for),
+    case("slices that are asked for", slices::asked_for),
     case("priority of RCU's thread", survival::rcu_thread),
     case("unload", basics::unload),
     case("nothing was ejected", basics::no_ejections),

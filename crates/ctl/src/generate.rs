@@ -8,6 +8,7 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use scherzo_api::types::{Mode, RequestedMode, Seat};
 use scherzo_i18n::{fill, gettext};
+use scherzo_model::SliceTimer;
 use scherzo_model::settings::{self, SettingType};
 
 use crate::cli::Options;
@@ -20,6 +21,7 @@ fn values_of_settings() -> impl Iterator<Item = (&'static str, String)> {
         let values = match setting.values {
             SettingType::Flag => "true false".to_owned(),
             SettingType::Mode => Mode::ALL.map(Mode::name).join(" "),
+            SettingType::SliceTimer => SliceTimer::ALL.map(SliceTimer::name).join(" "),
             SettingType::Policy => POLICIES.join(" "),
             SettingType::Number(..) => return None,
         };

@@ -6,6 +6,7 @@ use scherzo_api::catalogue::{NOT_STORED_FILES, mode_summary, mode_title};
 use scherzo_api::details;
 use scherzo_api::names::{ACTION_CONFIGURE, ACTION_CONFIGURE_AUTOMATION};
 use scherzo_api::types::{Mode, RequestedMode, State};
+use scherzo_model::SliceTimer;
 use scherzo_model::settings::{SettingEffect, SettingType};
 use scherzo_supervisor::Published;
 use scherzo_supervisor::settings::{ALL, POLICIES, SettingEntry, Settings};
@@ -58,6 +59,10 @@ fn describe_values(values: SettingType, description: &mut Description) {
         SettingType::Mode => {
             description.extend(choices(&Mode::ALL.map(Mode::name)));
             "mode"
+        }
+        SettingType::SliceTimer => {
+            description.extend(choices(&SliceTimer::ALL.map(SliceTimer::name)));
+            "choice"
         }
         SettingType::Policy => {
             description.extend(choices(POLICIES));

@@ -28,6 +28,7 @@ pub fn to_variant(value: Value) -> OwnedVariant {
         Value::Number(number) => number.into(),
         Value::Flag(flag) => flag.into(),
         Value::Mode(mode) => zbus::Str::from(mode.name()).into(),
+        Value::SliceTimer(choice) => zbus::Str::from(choice.name()).into(),
         Value::Policy(policy) => zbus::Str::from(policy_name(policy)).into(),
     }
 }

@@ -122,7 +122,7 @@ impl<P: Policy, M: EnginePages> Core<P, M> {
     pub(crate) fn apply(&mut self, settings: &LoadSettings) {
         self.policy.set_settings((*settings).into());
         let page = self.pages.control();
-        publish_limits(page, settings);
+        publish_limits(page, settings, self.pages.tick_us());
         let generation = ControlWord::unpack(page.word.load(Relaxed)).map_or(0, |word| word.generation);
         let word = ControlWord {
             mode: settings.mode,
@@ -206,9 +206,12 @@ fn default_dispatch(record: &QueuedTaskRecord) -> layout::DispatchedTaskRecord {
 }
 
 /// What BPF goes by without asking.
-pub fn publish_limits(page: &ControlPage, settings: &LoadSettings) {
+pub fn publish_limits(page: &ControlPage, settings: &LoadSettings, tick_us: u32) {
     page.slice_ns.store(u64::from(settings.base_slice_us) * 1_000, Relaxed);
     page.starvation_limit_ns.store(u64::from(settings.starvation_ms) * 1_000_000, Relaxed);
-    page.foreground_percent.store(settings.foreground_percent.into(), Relaxed);
+    page.foreground_percent.store(settings.foreground_percent, Relaxed);
+    // User space would be asked at each of these ends.
+    let timed_slice_us = if settings.seat().is_kernel() { settings.slice_timer.timed_slice_us(tick_us) } else { 0 };
+    page.timed_slice_us.store(timed_slice_us, Relaxed);
     page.foreground_cgroup.store(settings.foreground_cgroup, Relaxed);
 }

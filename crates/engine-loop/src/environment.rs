@@ -44,4 +44,7 @@ pub trait EnginePages {
 
     /// [`ControlPage::parked`].
     fn parked(&self) -> &Self::Parked;
+
+    /// The time between two ticks of the kernel.
+    fn tick_us(&self) -> u32;
 }

@@ -73,6 +73,10 @@ impl EnginePages for Pages {
     fn parked(&self) -> &Word {
         &self.parked
     }
+
+    fn tick_us(&self) -> u32 {
+        4_000
+    }
 }
 
 /// The engine's side of the ring.

@@ -111,6 +111,7 @@ pub struct LoadedScheduler<'obj> {
 pub struct Pages {
     control: Mapping<ControlPage>,
     slots: Mapping<Slot>,
+    tick_us: u32,
 }
 
 impl EnginePages for Pages {
@@ -127,6 +128,10 @@ impl EnginePages for Pages {
     fn parked(&self) -> &AtomicU64 {
         &self.control().parked
     }
+
+    fn tick_us(&self) -> u32 {
+        self.tick_us
+    }
 }
 
 impl<'obj> LoadedScheduler<'obj> {
@@ -138,7 +143,7 @@ impl<'obj> LoadedScheduler<'obj> {
         let control = Mapping::read_write(skel.maps.control.as_fd(), 1).context("cannot map the control page")?;
         let slots =
             Mapping::read_write(skel.maps.slots.as_fd(), NR_SLOTS as usize).context("cannot map the slot table")?;
-        let pages = Rc::new(Pages { control, slots });
+        let pages = Rc::new(Pages { control, slots, tick_us: tick_us() });
         let loaded = Self { skel, pages, nr_cpus: topology.llc_of_cpu.len() as u32 };
         loaded.write_topology(&topology)?;
         loaded.write_limits(settings);
@@ -166,7 +171,7 @@ impl<'obj> LoadedScheduler<'obj> {
     /// Has it begin with these settings, if what they fix is what it was loaded with.
     pub fn write_limits(&self, settings: &LoadSettings) {
         let page = self.pages.control();
-        publish_limits(page, settings);
+        publish_limits(page, settings, self.pages.tick_us());
         let LoadSettings { mode, preemption, .. } = *settings;
         let word = ControlWord { mode, preemption, placement: settings.into(), ..ControlWord::default() };
         page.word.store(word.pack(), Relaxed);
@@ -254,6 +259,12 @@ impl<'obj> LoadedScheduler<'obj> {
         };
         SchedulerExit { kind, code, text }
     }
+}
+
+/// The clocks that the kernel calls coarse advance at each tick, and say how far.
+fn tick_us() -> u32 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    u32::try_from(tick.tv_sec * 1_000_000 + tick.tv_nsec / 1_000).unwrap_or(u32::MAX)
 }
 
 /// Whether the running kernel calls this kind of exit by that name. It numbers the kinds, and from 7.3 has some that the

@@ -17,6 +17,7 @@ mod mode;
 mod order;
 mod seat;
 pub mod settings;
+mod slice_timer;
 pub mod statistics;
 
 pub use class::Class;
@@ -25,10 +26,11 @@ pub use mode::Mode;
 pub use order::Order;
 pub use seat::Seat;
 pub use settings::{LoadSettings, PolicyId};
+pub use slice_timer::SliceTimer;
 pub use statistics::Counter;
 
 /// Layout version of everything that BPF, engine and daemon share; both ends of every boundary must agree.
-pub const WIRE_VERSION: u32 = 7;
+pub const WIRE_VERSION: u32 = 8;
 
 /// What the names of our operations begin with; the kernel shows them in `/sys/kernel/sched_ext/root/ops`.
 pub const OPS_PREFIX: &str = "scherzo";

@@ -7,7 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use crate::{Mode, Seat};
+use crate::{Mode, Seat, SliceTimer};
 
 /// Expands `$callback! { … }` over every setting: sections, headings, and rows of key, type, default, allowed values,
 /// when a change takes effect (`scheduler`) or the right that it needs (`service`), and meaning.
@@ -19,6 +19,7 @@ macro_rules! for_each_setting {
                 "The scheduler. These change at once, while it runs." {
                     base_slice_us: u32 = 5_000, Number(250, 20_000), AtOnce, "How long a task runs while few others wait, in microseconds: 250 to 20000.";
                     min_slice_us: u32 = 250, Number(100, 20_000), AtOnce, "How long it runs at least, in microseconds: 100 up to the above. Only the policy \"classes\" goes by this.";
+                    slice_timer: SliceTimer = SliceTimer::Auto, SliceTimer, AtOnce, "Whether a timer ends a slice that is over between two ticks of the kernel, while others wait: \"on\", \"off\", or \"auto\", where ticks are more than four slices apart.";
                     starvation_ms: u32 = 100, Number(5, 1_000), AtOnce, "Background work that has waited longer gets every other turn, and is not overtaken by other background work that came so much later, in milliseconds: 5 to 1000.";
                     slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime. Only the policy \"classes\" goes by this.";
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used. Only the policy \"classes\" goes by this.";
@@ -86,6 +87,8 @@ pub enum SettingType {
     Flag,
     /// A mode.
     Mode,
+    /// Whether timers end slices.
+    SliceTimer,
     /// The name of a policy.
     Policy,
 }
@@ -171,6 +174,15 @@ impl Word for Mode {
     }
     fn from_word(word: u64) -> Option<Self> {
         Self::from_wire(word.try_into().ok()?)
+    }
+}
+
+impl Word for SliceTimer {
+    fn to_word(self) -> u64 {
+        self as u64
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| *choice as u64 == word)
     }
 }
 

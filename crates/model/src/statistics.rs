@@ -43,6 +43,7 @@ macro_rules! for_each_statistic {
                 Reclaimed = 23, nr_reclaimed, "Preempted tasks reclaimed from user space before it had dispatched them: by the CPU they had left, to finish their slice, or by a CPU of the same LLC domain that had nothing else to run.";
                 AsClassified = 24, nr_as_classified, "Interactive tasks that woke and were queued by BPF with the deadline and slice that user space had published for them.";
                 LimitOverrun = 25, nr_limit_overrun, "Tasks of control groups beyond their limit that ran for a moment all the same, after they had been held up for 10 s.";
+                SliceTimers = 26, nr_slice_timers, "Slices for whose end a timer was set, as others waited and ticks are too far apart.";
             }
             control {
                 nr_online_cpus, Gauge, "CPUs online.", nr_online_cpus;

@@ -189,8 +189,12 @@ pub struct TaskStruct {
     pub tgid: i32,
     /// Voluntary switches.
     pub nvcsw: u64,
+    /// Whether it has asked for a slice with `sched_setattr()`.
+    pub custom_slice: u8,
     /// CPU time, in nanoseconds, up to the last tick or switch.
     pub sum_exec_runtime: u64,
+    /// The slice that it has asked for, in nanoseconds.
+    pub slice_ns: u64,
     /// The task that forked it.
     pub real_parent: *mut Self,
     /// Where it may run.

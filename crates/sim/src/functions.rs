@@ -69,6 +69,7 @@ impl QuietMachine {
             name: "task".to_owned(),
             flags: 0,
             nice: 0,
+            slice_ns: None,
             policy: SchedPolicySpec::Normal,
             class: TaskClass::Ext,
             mask,

@@ -51,3 +51,4 @@ pub use report::{GroupReport, SimulationReport};
 pub use run::{SimulationOptions, run};
 pub use scenario::Scenario;
 pub use scherzo_wire::control::Mode;
+pub use scherzo_wire::message::SliceTimer;

@@ -16,6 +16,7 @@ pub struct EmulatedPages {
     control: *const ControlPage,
     slots: *const [Slot],
     parked: EmulatedParkedWord,
+    tick_us: u32,
 }
 
 impl EmulatedPages {
@@ -25,7 +26,8 @@ impl EmulatedPages {
         // SAFETY: as in `control()`.
         let word = unsafe { &raw const (*control).parked };
         let parked = EmulatedParkedWord { word, has_barrier: machine.fault != Some(InjectedFault::NoParkingBarrier) };
-        Self { control, slots: machine.slots(), parked }
+        let tick_us = (1_000_000 / machine.profile.hz) as u32;
+        Self { control, slots: machine.slots(), parked, tick_us }
     }
 }
 
@@ -44,6 +46,10 @@ impl EnginePages for EmulatedPages {
 
     fn parked(&self) -> &EmulatedParkedWord {
         &self.parked
+    }
+
+    fn tick_us(&self) -> u32 {
+        self.tick_us
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use scherzo_wire::control::Mode;
 use scherzo_wire::layout::NR_SLOTS;
-use scherzo_wire::message::LoadSettings;
+use scherzo_wire::message::{LoadSettings, SliceTimer};
 
 use crate::abi::CpuMask;
 use crate::baseline::BaselineScheduler;
@@ -56,6 +56,8 @@ pub struct SimulationOptions {
     pub baseline: Option<BaselineScheduler>,
     /// CPUs run at the same time, and interrupt each other so; else each callback takes no time.
     pub plan: Option<SwitchPlan>,
+    /// The setting of that name.
+    pub slice_timer: SliceTimer,
 }
 
 impl Default for SimulationOptions {
@@ -69,6 +71,7 @@ impl Default for SimulationOptions {
             broken: None,
             baseline: None,
             plan: None,
+            slice_timer: SliceTimer::default(),
         }
     }
 }
@@ -124,6 +127,7 @@ impl<'a> Simulation<'a> {
             mode: options.mode,
             kernel_seat: options.kernel_seat,
             foreground_cgroup: cgroups::id_in_front(scenario),
+            slice_timer: options.slice_timer,
             ..LoadSettings::default()
         };
         let engine_pid = crate::machine::FIRST_PID as u32;
@@ -157,6 +161,7 @@ impl<'a> Simulation<'a> {
             name: "scherzo-engine".to_owned(),
             flags: 0,
             nice: 0,
+            slice_ns: None,
             policy: SchedPolicySpec::Normal,
             class: TaskClass::Ext,
             mask: all,
@@ -221,6 +226,7 @@ impl<'a> Simulation<'a> {
             name: name.to_owned(),
             flags: if group.kthread { KTHREAD } else { 0 },
             nice: group.nice(),
+            slice_ns: group.slice_us.as_ref().map(|slice| ScenarioGroup::ns(Some(slice))),
             policy: group.policy,
             class: if group.realtime { TaskClass::RealTime } else { TaskClass::Ext },
             mask: own_mask.unwrap_or_else(|| group.mask(self.machine.cpus.len())),

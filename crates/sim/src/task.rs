@@ -74,6 +74,8 @@ pub struct Identity {
     pub flags: u32,
     /// -20 to 19.
     pub nice: i32,
+    /// The slice that it asks for, in nanoseconds.
+    pub slice_ns: Option<u64>,
     /// Its class.
     pub class: TaskClass,
     /// The policy that it asks for, in that class.
@@ -202,7 +204,9 @@ impl Task {
                 pid,
                 tgid: identity.tgid,
                 nvcsw: 0,
+                custom_slice: identity.slice_ns.is_some().into(),
                 sum_exec_runtime: 0,
+                slice_ns: identity.slice_ns.unwrap_or(0),
                 real_parent: std::ptr::null_mut(),
                 cpus_ptr: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,

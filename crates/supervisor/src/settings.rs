@@ -3,7 +3,7 @@
 use std::fmt;
 
 use scherzo_model::settings::{self as model, SettingFacts, SettingRight, SettingType};
-use scherzo_model::{LoadSettings, Mode, PolicyId};
+use scherzo_model::{LoadSettings, Mode, PolicyId, SliceTimer};
 pub use scherzo_policy::POLICIES;
 
 use crate::Rules;
@@ -44,6 +44,8 @@ pub enum Value {
     Flag(bool),
     /// A mode.
     Mode(Mode),
+    /// Whether timers end slices.
+    SliceTimer(SliceTimer),
     /// A policy.
     Policy(PolicyId),
 }
@@ -66,6 +68,7 @@ impl fmt::Display for Value {
             Self::Number(number) => number.fmt(f),
             Self::Flag(flag) => flag.fmt(f),
             Self::Mode(mode) => write!(f, "\"{}\"", mode.name()),
+            Self::SliceTimer(choice) => write!(f, "\"{}\"", choice.name()),
             Self::Policy(policy) => write!(f, "\"{}\"", policy_name(*policy)),
         }
     }
@@ -97,6 +100,7 @@ enum SettingPlace<'a> {
     Number(&'a mut u32),
     Flag(&'a mut bool),
     Mode(&'a mut Mode),
+    SliceTimer(&'a mut SliceTimer),
     Policy(&'a mut PolicyId),
 }
 
@@ -110,7 +114,7 @@ macro_rules! places {
     };
 }
 
-places! { Number(u32), Flag(bool), Mode(Mode), Policy(PolicyId), }
+places! { Number(u32), Flag(bool), Mode(Mode), SliceTimer(SliceTimer), Policy(PolicyId), }
 
 const fn service(key: &'static str, place: fn(&mut Settings) -> SettingPlace<'_>) -> SettingEntry {
     SettingEntry { key, place }
@@ -232,6 +236,10 @@ impl SettingEntry {
             (SettingType::Flag, _) => Err(format!("{key} takes true or false")),
             (SettingType::Mode, Raw::Text(name)) if let Some(mode) = Mode::from_name(name) => Ok(Value::Mode(mode)),
             (SettingType::Mode, _) => Err(one_of(key, &Mode::ALL.map(Mode::name))),
+            (SettingType::SliceTimer, Raw::Text(name)) if let Some(choice) = SliceTimer::from_name(name) => {
+                Ok(Value::SliceTimer(choice))
+            }
+            (SettingType::SliceTimer, _) => Err(one_of(key, &SliceTimer::ALL.map(SliceTimer::name))),
             (SettingType::Policy, Raw::Text(name)) if let Some(id) = policy_by_name(name) => Ok(Value::Policy(id)),
             (SettingType::Policy, _) => Err(one_of(key, POLICIES)),
         }
@@ -243,6 +251,7 @@ impl SettingEntry {
             (SettingPlace::Number(place), Value::Number(number)) => *place = number,
             (SettingPlace::Flag(place), Value::Flag(flag)) => *place = flag,
             (SettingPlace::Mode(place), Value::Mode(mode)) => *place = mode,
+            (SettingPlace::SliceTimer(place), Value::SliceTimer(choice)) => *place = choice,
             (SettingPlace::Policy(place), Value::Policy(policy)) => *place = policy,
             // `check` gives no other value.
             _ => {}
@@ -256,6 +265,7 @@ impl SettingEntry {
             SettingPlace::Number(number) => Value::Number(*number),
             SettingPlace::Flag(flag) => Value::Flag(*flag),
             SettingPlace::Mode(mode) => Value::Mode(*mode),
+            SettingPlace::SliceTimer(choice) => Value::SliceTimer(*choice),
             SettingPlace::Policy(policy) => Value::Policy(*policy),
         }
     }
@@ -286,6 +296,7 @@ mod tests {
                 Value::Number(number) => Value::Number(number + 1),
                 Value::Flag(flag) => Value::Flag(!flag),
                 Value::Mode(_) => Value::Mode(Mode::Fifo),
+                Value::SliceTimer(_) => Value::SliceTimer(SliceTimer::Off),
                 Value::Policy(PolicyId(id)) => Value::Policy(PolicyId(id + 1)),
             };
             setting.set(&mut settings, other);

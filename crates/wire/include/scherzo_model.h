@@ -5,7 +5,7 @@
 #ifndef SCHERZO_MODEL_H
 #define SCHERZO_MODEL_H
 
-#define SCHERZO_WIRE_VERSION 7
+#define SCHERZO_WIRE_VERSION 8
 
 enum scherzo_mode {
 	/* Those with credit first, by deadline; the others by weighted virtual runtime */
@@ -105,6 +105,8 @@ enum scherzo_counter {
 	 * for 10 s
 	 */
 	SCHERZO_CNT_LIMIT_OVERRUN = 25,
+	/* Slices for whose end a timer was set, as others waited and ticks are too far apart */
+	SCHERZO_CNT_SLICE_TIMERS = 26,
 	SCHERZO_NR_COUNTERS = 32,
 };
 

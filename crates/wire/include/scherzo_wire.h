@@ -122,7 +122,8 @@ struct scherzo_control {
 	u64 slice_ns; /* slice for tasks that BPF dispatches by itself */
 	u64 starvation_limit_ns; /* how long batch work waits behind interactive work */
 	u64 foreground_cgroup; /* number of the control group in front, in the default hierarchy; 0 is none */
-	u64 foreground_percent; /* what it weighs, of its own weight */
+	u32 foreground_percent; /* what it weighs, of its own weight */
+	u32 timed_slice_us; /* slices shorter than this are ended by timer while others wait */
 	u64 degraded_seq; /* by BPF, a copy: odd while degraded; counts both edges */
 	u64 nr_online_cpus; /* by BPF */
 	u64 exited; /* by BPF: ops.exit has run */

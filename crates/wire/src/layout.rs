@@ -151,7 +151,9 @@ pub struct ControlPage {
     /// The number of the control group in front, in the default hierarchy; 0 is none.
     pub foreground_cgroup: AtomicU64,
     /// What it weighs, in percent of its own weight.
-    pub foreground_percent: AtomicU64,
+    pub foreground_percent: AtomicU32,
+    /// Slices shorter than this are ended by timer while others wait, see [`scherzo_model::SliceTimer`].
+    pub timed_slice_us: AtomicU32,
     /// By BPF: odd while degraded; counts both edges.
     pub degraded_seq: AtomicU64,
     /// By BPF: CPUs online.

@@ -31,7 +31,7 @@ const _: () = assert!(LoadSettings::NR_WORDS <= NR_ARGS, "every setting has a wo
 const HEADER_BYTES: usize = 16 + 8 * NR_ARGS;
 
 /// How the scheduler is loaded. The daemon has validated it, and the engine does so again.
-pub use scherzo_model::LoadSettings;
+pub use scherzo_model::{LoadSettings, SliceTimer};
 
 fn settings_arg(args: &[u64; NR_ARGS]) -> Result<LoadSettings, BadMessage> {
     LoadSettings::from_words(args).ok_or(BadMessage("a setting makes no sense"))

@@ -53,6 +53,7 @@ fn expectations() -> Vec<(String, u64)> {
         starvation_limit_ns,
         foreground_cgroup,
         foreground_percent,
+        timed_slice_us,
         degraded_seq,
         nr_online_cpus,
         exited,

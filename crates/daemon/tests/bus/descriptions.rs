@@ -47,6 +47,8 @@ async fn settings_are_described_with_the_source_of_their_value() {
     assert_eq!(facts("battery_mode", &["type", "value", "source", "file"]), ["mode", "fifo", "file", &path]);
     assert!(fact(&described, "battery_mode", "choices").contains("low-power"));
     assert_eq!(fact(&described, "battery_mode", "action"), "org.scherzo.Scheduler1.configure-automation");
+    assert_eq!(facts("slice_timer", &["type", "value"]), ["choice", "auto"]);
+    assert!(fact(&described, "slice_timer", "choices").contains("off"));
     assert!(fact(&described, "policy", "choices").contains("scherzo"));
     assert!(described.values().all(|facts| facts.contains_key("text")));
     client.scheduler.reset_settings(&["starvation_ms"]).await.unwrap();

@@ -31,6 +31,10 @@ impl EnginePages for PlainPages {
     fn parked(&self) -> &AtomicU64 {
         &self.control.parked
     }
+
+    fn tick_us(&self) -> u32 {
+        4_000
+    }
 }
 
 /// What BPF has written, and what it writes as soon as the engine is parked.

@@ -18,6 +18,7 @@
 #include "offline.bpf.h"
 #include "queue.bpf.h"
 #include "seat.bpf.h"
+#include "slices.bpf.h"
 
 /* After a change of order the DSQs of the old one drain first for so long, then both take turns. */
 #define DRAIN_FIRST_NS (250 * NSEC_PER_MSEC)
@@ -299,10 +300,14 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 		return;
 	if (cores_differ && tctx->moves_up)
 		return;
+	if (!study_policy)
+		slice_ns = next_slice_ns(prev, page);
 	if (READ_ONCE(nr_in_flight) > 0 && slice_ns > NSEC_PER_MSEC)
 		slice_ns = NSEC_PER_MSEC;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	tctx->slice_ns = time_delta(now, tctx->started_ns) + slice_ns;
+	if (is_timed(page, slice_ns))
+		time_slice(cpuc, scx_bpf_task_cpu(prev), slice_ns, now);
 	count(SCHERZO_CNT_KEPT);
 	if (!is_kthread(prev))
 		publish_victim(cpuc, scx_bpf_task_cpu(prev), published_deadline_ns(tctx, now));

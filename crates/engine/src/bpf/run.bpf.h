@@ -11,6 +11,7 @@
 #include "enqueue.bpf.h"
 #include "kind.bpf.h"
 #include "performance.bpf.h"
+#include "slices.bpf.h"
 
 /* A task that has used up its credit may be preempted from now on. */
 static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu, u64 now)
@@ -56,6 +57,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
+	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
@@ -92,8 +94,8 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
-	if (tctx->timed && has_seat_work(cpuc->llc, cpu))
-		end_run_after(cpuc, cpu, tctx->slice_ns, now);
+	if (tctx->timed || is_timed(page, tctx->slice_ns))
+		time_slice(cpuc, cpu, tctx->slice_ns, now);
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);

@@ -3,8 +3,9 @@
  * run_timer.bpf.h: a run that ends between two ticks.
  *
  * The kernel looks at slices at its ticks, which are up to 10 ms apart. What has to end sooner, because a limit of a control group
- * is used up or because it is a turn against the task's weight, is ended by a timer of the CPU. One that is started anew forgets
- * the earlier time, so that is looked at first; one that comes for a run that is over finds another time, or none.
+ * is used up, because it is a turn against the task's weight, or because slices are short, is ended by a timer of the CPU. One that is
+ * started anew forgets the earlier time, so that is looked at first; one that comes for a run that is over finds another time, or
+ * none.
  */
 #ifndef SCHERZO_RUN_TIMER_BPF_H
 #define SCHERZO_RUN_TIMER_BPF_H

@@ -145,7 +145,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 	account->weight = tctx->weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
 	account->prompt = tctx->prompt;
-	account->reserved = 0;
+	account->asked_slice_us = asked_slice_us(p);
 	return true;
 }
 

@@ -43,6 +43,15 @@ static __always_inline u32 weight_of(const struct task_struct *p)
 	return is_kthread(p) && weight < POLICY_WEIGHT_NORMAL ? POLICY_WEIGHT_NORMAL : weight;
 }
 
+/*
+ * The slice that the task has asked for with sched_setattr() (sched_runtime, from 6.12), 0 if it has not: the kernel notes it whichever
+ * class has the task.
+ */
+static __always_inline u32 asked_slice_us(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->se.custom_slice) && p->se.custom_slice ? p->se.slice / NSEC_PER_USEC : 0;
+}
+
 /* SCHED_BATCH and SCHED_IDLE ask for no preference at wake-up. */
 static __always_inline bool may_be_prompt(const struct task_struct *p)
 {

@@ -74,6 +74,7 @@ impl Cpu {
             name: format!("swapper/{cpu}"),
             flags: IDLE_TASK_FLAGS,
             nice: 0,
+            slice_ns: None,
             policy: SchedPolicySpec::Normal,
             class: TaskClass::Ext,
             mask: CpuMask::of([cpu]),

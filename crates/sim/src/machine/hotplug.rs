@@ -23,6 +23,7 @@ impl Machine {
                 name: format!("migration/{cpu}"),
                 flags: KTHREAD,
                 nice: 0,
+                slice_ns: None,
                 policy: SchedPolicySpec::Normal,
                 class: TaskClass::Stop,
                 mask: CpuMask::of([cpu]),

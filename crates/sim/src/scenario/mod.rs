@@ -141,6 +141,8 @@ pub struct ScenarioGroup {
     /// Their nice level.
     #[serde(default)]
     pub nice: Option<Spanned<i32>>,
+    /// The slice that they ask for with `sched_setattr()`.
+    pub slice_us: Option<Spanned<u64>>,
     /// The policy that they ask for.
     #[serde(default)]
     pub policy: SchedPolicySpec,
@@ -328,6 +330,9 @@ fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), Sce
     in_range("count", &group.count, 1, 100_000)?;
     if let Some(nice) = &group.nice {
         in_range("nice", nice, -20, 19)?;
+    }
+    if let Some(slice_us) = &group.slice_us {
+        in_range("slice_us", slice_us, 100, 100_000)?;
     }
     if let Some(percent) = &group.jitter_percent {
         in_range("jitter_percent", percent, 0, 100)?;

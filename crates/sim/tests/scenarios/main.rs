@@ -11,6 +11,7 @@ mod frequency;
 mod limits;
 mod nappers;
 mod recorded;
+mod slices;
 
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use scherzo_model::settings::GROUPS;
-use scherzo_model::{Mode, PolicyId};
+use scherzo_model::{Mode, PolicyId, SliceTimer};
 use scherzo_policy::POLICIES;
 
 use super::wrapped;
@@ -34,6 +34,12 @@ impl Toml for bool {
 }
 
 impl Toml for Mode {
+    fn toml(self) -> String {
+        format!("{:?}", self.name())
+    }
+}
+
+impl Toml for SliceTimer {
     fn toml(self) -> String {
         format!("{:?}", self.name())
     }

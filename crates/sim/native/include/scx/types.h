@@ -63,7 +63,9 @@ struct sched_ext_entity {
 };
 
 struct sched_entity {
+	unsigned char custom_slice;
 	u64 sum_exec_runtime;
+	u64 slice;
 };
 
 struct task_struct {
