@@ -203,6 +203,7 @@ impl Soak {
 
     fn take_cpu(&mut self, guest: &mut Guest) -> Result<()> {
         const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
+        wait_for_freed_maps(guest)?;
         let before = kernel(guest)?;
         let storm = self.start_storm(guest, 5)?;
         guest.check(&format!("echo 0 >{CPU}; sleep 2; echo 1 >{CPU}"), MOMENT)?;
@@ -231,6 +232,7 @@ impl Soak {
         if std::mem::replace(&mut self.was_suspended, true) {
             return Ok(());
         }
+        wait_for_freed_maps(guest)?;
         let before = kernel(guest)?;
         suspend_and_wake(guest)?;
         ensure!(kernel(guest)? == before, "the scheduler was loaded again");
@@ -257,6 +259,16 @@ fn reload_scheduler(_: &mut Soak, guest: &mut Guest) -> Result<()> {
         wait_for_next_load(guest, before)?;
     }
     Ok(())
+}
+
+/// The kernel frees the maps of an engine that is gone, a while later, on a CPU that it does not leave meanwhile (`bpf_map_free()`,
+/// since 6.14). For task storage that waits for RCU's thread, which needs the lock that taking a CPU offline holds until nobody is
+/// bound to that CPU: so a CPU that goes then never goes, whichever scheduler the maps were of.
+fn wait_for_freed_maps(guest: &mut Guest) -> Result<()> {
+    wait_until(guest, "no map is about to be freed", Duration::from_mins(1), |shell| {
+        let stacks = shell.run("cat /proc/[0-9]*/stack 2>/dev/null | grep -c bpf_map_free_deferred", MOMENT)?.stdout;
+        Ok(stacks.trim() == "0")
+    })
 }
 
 fn wait_for_next_load(guest: &mut Guest, before: u64) -> Result<()> {
