@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Workload;
 use super::contender::Contender;
+use super::peer::RUSTLAND;
 use super::sample::Measurement;
 use super::summary::{Figure, Spread, spread};
 
@@ -38,7 +39,7 @@ const ALL_BUSY: &[Workload] = &[Workload::Hog1, Workload::Hog2, Workload::Fork, 
 const IDLE: &[Workload] = &[Workload::Idle];
 const HALF: &[Workload] = &[Workload::Half];
 const AS_PROMPT: Limit = Limit::AtMost(1.15, Contender::Floor);
-const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Rustland);
+const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Peer(RUSTLAND));
 
 const PROMISES: &[Promise] = &[
     Promise { of: OURS, figure: Figure::TimerP50, loads: BUSY, limit: AS_PROMPT },
@@ -52,7 +53,7 @@ const PROMISES: &[Promise] = &[
         of: OURS,
         figure: Figure::Throughput,
         loads: &[Workload::Pipe],
-        limit: Limit::AtLeast(2.0, Contender::Rustland),
+        limit: Limit::AtLeast(2.0, Contender::Peer(RUSTLAND)),
     },
     Promise { of: OURS, figure: Figure::CpuPercent, loads: ALL_BUSY, limit: A_THIRD },
     Promise { of: OURS, figure: Figure::TimerMax, loads: &[Workload::Audio], limit: Limit::AtMostItself(2_000.0) },
@@ -162,7 +163,7 @@ mod tests {
         let samples = [
             sample(Contender::Default, Workload::Fork, 0, 1.0, 100.0),
             sample(Contender::Scherzo, Workload::Fork, 0, 1.0, 96.0),
-            sample(Contender::Rustland, Workload::Pipe, 0, 3.0, 10.0),
+            sample(Contender::Peer(RUSTLAND), Workload::Pipe, 0, 3.0, 10.0),
             sample(Contender::Scherzo, Workload::Pipe, 0, 1.0, 21.0),
         ];
         assert!(!result(&samples, "fork: throughput").is_met);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use scherzo_compare::contender::{Contender, PEER_PATH};
+use scherzo_compare::contender::{Contender, PEER_DIRECTORY};
 use scherzo_compare::provenance::Provenance;
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
 use scherzo_compare::report::replace_generated;
@@ -32,7 +32,7 @@ pub(crate) struct BenchOptions {
     load: Vec<Workload>,
     /// Contenders: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
     /// without HRTICK); without it all
-    #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
     who: Vec<Contender>,
     /// How often to measure each
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -97,14 +97,16 @@ fn results(rig: &Rig, options: &BenchOptions, provenance: &Provenance) -> Result
     Ok(found.into_iter().flatten().collect())
 }
 
-/// A disk with Scherzo, and with the peer if it takes part.
+/// A disk with Scherzo, and with the peers that take part.
 fn payload(rig: &Rig, plan: &ComparisonPlan) -> Result<PathBuf> {
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    if plan.contenders.contains(&Contender::Rustland) {
-        let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().context("no parent")?)?;
-        fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
+    let peers: Vec<_> = plan.contenders.iter().filter_map(|contender| contender.peer()).collect();
+    let dir = tree.path().join(PEER_DIRECTORY.trim_start_matches('/'));
+    fs::create_dir_all(&dir)?;
+    for program in peer::programs(rig.cache(), rig.build_root(), &peers)? {
+        let name = program.file_name().context("a program without a name")?;
+        fs::copy(&program, dir.join(name)).with_context(|| format!("cannot install {}", program.display()))?;
     }
     rig.payload(tree.path())
 }
@@ -150,7 +152,7 @@ impl BenchOptions {
     fn command(&self) -> String {
         let Self { rounds, seconds, cpus, .. } = self;
         let loads = self.load.iter().map(Workload::to_string).collect::<Vec<_>>();
-        let contenders = self.who.iter().map(|&who| name_of(who).to_owned()).collect::<Vec<_>>();
+        let contenders = self.who.iter().map(|&who| who.id().to_owned()).collect::<Vec<_>>();
         let lists = [("kernel", &self.kernel), ("load", &loads), ("who", &contenders)];
         let chosen = lists.iter().filter(|(_, values)| !values.is_empty());
         let begin = chosen.fold("cargo xtask bench".to_owned(), |command, (option, values)| {
@@ -171,23 +173,6 @@ fn parse_load(name: &str) -> Result<Workload, String> {
     let all = Workload::ALL.map(|load| load.to_string());
     let found = Workload::ALL.into_iter().find(|load| load.to_string() == name);
     found.ok_or_else(|| format!("one of {}", all.join(", ")))
-}
-
-fn parse_contender(name: &str) -> Result<Contender, String> {
-    let all = Contender::ALL.map(name_of);
-    let found = Contender::ALL.into_iter().find(|who| name_of(*who) == name);
-    found.ok_or_else(|| format!("one of {}", all.join(", ")))
-}
-
-const fn name_of(contender: Contender) -> &'static str {
-    match contender {
-        Contender::Default => "default",
-        Contender::Rustland => "rustland",
-        Contender::Scherzo => "scherzo",
-        Contender::LowPower => "low-power",
-        Contender::Floor => "floor",
-        Contender::PlainFloor => "plain-floor",
-    }
 }
 
 #[cfg(test)]
