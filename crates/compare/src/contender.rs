@@ -4,10 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::Workload;
 use crate::peer::{PEERS, Peer};
 use scherzo_rig::service::{
     self, ENGINE, KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, wait_for_calm,
@@ -107,17 +106,6 @@ impl Contender {
         }
     }
 
-    /// Whether it is measured under this load.
-    #[must_use]
-    pub fn takes_part(self, load: Workload) -> bool {
-        match self {
-            Self::LowPower => matches!(load, Workload::Idle | Workload::Half),
-            // Where several tasks share a CPU.
-            Self::PlainFloor => matches!(load, Workload::Hog2 | Workload::Fork),
-            _ => true,
-        }
-    }
-
     /// Loads the scheduler, if it is not the kernel's own.
     pub(super) fn take_charge(self, shell: &mut dyn Shell) -> Result<()> {
         ensure_unloaded(shell)?;
@@ -162,17 +150,17 @@ impl Contender {
         if matches!(self, Self::Scherzo | Self::LowPower) {
             return ensure_undisturbed(shell, before);
         }
-        let now = self.charge(shell)?;
+        let now = kernel(shell)?;
+        if let (Some(peer), true) = (self.peer(), now != *before) {
+            bail!("the kernel has unloaded it: {}", last_words(shell, peer)?);
+        }
         ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}");
         Ok(())
     }
 
-    /// Options of `scherzo-bench probe`.
-    pub(super) const fn options(self) -> &'static str {
-        match self {
-            Self::Floor | Self::PlainFloor => "--rt",
-            _ => "",
-        }
+    /// Whether what is measured runs as SCHED_FIFO.
+    pub(super) const fn is_floor(self) -> bool {
+        matches!(self, Self::Floor | Self::PlainFloor)
     }
 
     /// Its cost so far; `None` for the kernel's own scheduler, whose cost cannot be measured separately.
@@ -215,7 +203,7 @@ fn unload(shell: &mut dyn Shell, peer: Peer) -> Result<()> {
 }
 
 /// What a peer has said last, on one line.
-pub(super) fn last_words(shell: &mut dyn Shell, peer: Peer) -> Result<String> {
+fn last_words(shell: &mut dyn Shell, peer: Peer) -> Result<String> {
     let unit = unit_of(peer);
     let words = shell.check(&format!("journalctl --quiet --output=cat --lines=3 _SYSTEMD_UNIT={unit}"), MOMENT)?;
     Ok(if words.is_empty() {

@@ -1,120 +1,117 @@
-//! Scherzo beside the kernel's default scheduler, a peer, and real-time threads over the default: in one boot, in turns.
+//! Scherzo beside the kernel's default scheduler, its peers, and real-time threads over the default: in one boot, in turns.
 //!
-//! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load;
-//! the order changes from round to round, so that each follows each other equally often. Figures of different boots are not
-//! comparable, and single figures mean little: [`summary`] takes medians and tells the spread, [`promises`] holds
-//! Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it. What takes longer
+//! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load, or with every
+//! tool; the order changes from round to round, so that each follows each other equally often. Figures of different boots are
+//! not comparable, and single figures mean little: [`summary`] and [`judgement`] take medians and tell the spread, [`promises`]
+//! holds Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it. What takes longer
 //! than a boot should is a [`queue`] of parts.
+//!
+//! There are three [sets](set::BenchmarkSet): our own probe beside loads against real-time threads and one peer, the same
+//! against all peers, and [tools](tool) that others wrote.
 
 pub mod contender;
+pub mod judgement;
 pub mod peer;
 pub mod promises;
 pub mod provenance;
 pub mod queue;
 pub mod report;
 pub mod sample;
+pub mod set;
 pub mod summary;
+mod table;
+pub mod tool;
+pub mod workload;
 
 use std::fmt;
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use contender::Contender;
-use sample::Measurement;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
 
-/// The load on the machine during a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Workload {
-    /// Nothing.
-    Idle,
-    /// One CPU hog per CPU.
-    Hog1,
-    /// Two CPU hogs per CPU.
-    Hog2,
-    /// A storm of short processes.
-    Fork,
-    /// Bytes passed back and forth through pipes.
-    Pipe,
-    /// Two CPU hogs per CPU, and instead of the usual probe one thread that works 1 ms every 5 ms.
-    Audio,
-    /// As much work as half of the CPUs can do.
-    Half,
-}
+/// A load or a tool: what contenders are measured with.
+pub trait Measurable:
+    fmt::Debug + fmt::Display + Copy + PartialEq + Serialize + DeserializeOwned + Send + Sync
+{
+    /// What one measurement says.
+    type Sample: fmt::Debug + fmt::Display + Clone + PartialEq + Serialize + DeserializeOwned + Send;
 
-impl Workload {
-    /// Every load, in the order in which they are measured.
-    pub const ALL: [Self; 7] = [Self::Idle, Self::Hog1, Self::Hog2, Self::Fork, Self::Pipe, Self::Audio, Self::Half];
+    /// All of them, in the order in which they are measured.
+    fn all() -> Vec<Self>;
 
-    /// Options of `scherzo-bench probe`.
-    const fn options(self) -> &'static str {
-        match self {
-            Self::Idle => "--load idle",
-            Self::Hog1 => "--load hogs --hogs-per-cpu 1",
-            Self::Hog2 => "--load hogs --hogs-per-cpu 2",
-            Self::Fork => "--load fork",
-            Self::Pipe => "--load pipe",
-            Self::Audio => "--load hogs --hogs-per-cpu 2 --audio",
-            Self::Half => "--load half",
-        }
-    }
+    /// About how long a measurement takes by the guest's clock, if what has no end of its own lasts for `seconds`.
+    fn guest_seconds(self, seconds: u32) -> u32;
 
-    /// What its throughput counts, per second.
-    #[must_use]
-    pub const fn unit(self) -> Option<&'static str> {
-        match self {
-            Self::Idle => None,
-            Self::Hog1 | Self::Hog2 | Self::Audio | Self::Half => Some("units of work/s"),
-            Self::Fork => Some("processes/s"),
-            Self::Pipe => Some("round trips/s"),
-        }
-    }
-}
+    /// Whether this contender is measured with it.
+    fn has(self, contender: Contender) -> bool;
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Idle => "idle",
-            Self::Hog1 => "hog1",
-            Self::Hog2 => "hog2",
-            Self::Fork => "fork",
-            Self::Pipe => "pipe",
-            Self::Audio => "audio",
-            Self::Half => "half",
-        })
-    }
+    /// Done once in a boot, before the first is measured.
+    fn prepare(shell: &mut dyn Shell) -> Result<()>;
+
+    /// Measures once.
+    fn measure(self, shell: &mut dyn Shell, meter: &Meter, contender: Contender, round: u32) -> Result<Self::Sample>;
 }
 
 /// What is measured, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ComparisonPlan {
-    /// The loads.
-    pub loads: Vec<Workload>,
+#[serde(bound = "")]
+pub struct ComparisonPlan<M: Measurable> {
+    /// The loads or tools.
+    pub loads: Vec<M>,
     /// The contenders.
     pub contenders: Vec<Contender>,
     /// Rounds.
     pub nr_rounds: u32,
-    /// Seconds per measurement.
+    /// Seconds per measurement, where it has no end of its own.
     pub seconds: u32,
 }
 
-impl ComparisonPlan {
+impl<M: Measurable> ComparisonPlan<M> {
     /// Seconds of the guest's time that the measurements take.
     #[must_use]
     pub fn guest_seconds(&self) -> u32 {
-        let of = |contender: &Contender| self.loads.iter().filter(|load| contender.takes_part(**load)).count();
-        let nr_samples = self.nr_rounds * self.contenders.iter().map(of).sum::<usize>() as u32;
-        nr_samples * (self.seconds + sample::WARMUP_SECONDS)
+        let of = |load: &M| {
+            let nr_contenders = self.contenders.iter().filter(|contender| load.has(**contender)).count();
+            load.guest_seconds(self.seconds) * nr_contenders as u32
+        };
+        self.nr_rounds * self.loads.iter().map(of).sum::<u32>()
+    }
+
+    /// The loads or tools, on one line.
+    fn names(&self) -> String {
+        self.loads.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
     }
 
     /// The contenders of a round, in order.
     fn order(&self, round: u32) -> impl Iterator<Item = Contender> {
         places(self.contenders.len(), round as usize).into_iter().map(|place| self.contenders[place])
     }
+}
+
+/// A peer that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The peer.
+    pub contender: Contender,
+    /// Of which loads or tools.
+    pub loads: String,
+    /// Why, in its own words where it has said any.
+    pub why: String,
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Measured<M: Measurable> {
+    /// Every measurement.
+    pub samples: Vec<M::Sample>,
+    /// The peers that have none.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// The order of `nr` in a round, by Williams' design: 0, n-1, 1, n-2 and so on, each moved on by the round. Of an even
@@ -129,27 +126,61 @@ fn places(nr: usize, round: usize) -> Vec<usize> {
     order
 }
 
-/// Measures everything planned. `name` says in the progress which comparison this is.
-pub fn run(shell: &mut dyn Shell, plan: &ComparisonPlan, name: &str) -> Result<Vec<Measurement>> {
+/// Measures everything planned. `name` says in the progress which comparison this is. A peer that does not load, or does not
+/// last, is left out; it does not end the run.
+pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name: &str) -> Result<Measured<M>> {
     let meter = Meter::calibrate(shell, plan.seconds)?;
+    M::prepare(shell)?;
     let mut samples = Vec::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
     for round in 0..plan.nr_rounds {
+        let name = format!("{name}, round {} of {}", round + 1, plan.nr_rounds);
         for contender in plan.order(round) {
-            contender.take_charge(shell).with_context(|| format!("{contender} cannot take charge"))?;
-            for &load in plan.loads.iter().filter(|load| contender.takes_part(**load)) {
-                let sample = sample::take(shell, &meter, contender, load, round)
-                    .with_context(|| format!("measuring {contender} under {load}"))?;
-                say(&format!("{name}, round {} of {}: {sample}", round + 1, plan.nr_rounds));
-                samples.push(sample);
+            if left_out.iter().any(|known| known.contender == contender) {
+                continue;
+            }
+            let turn = take_turn(shell, &meter, plan, contender, round, &name);
+            match turn {
+                Ok(turn) => samples.extend(turn.into_iter().map(|sample| (contender, sample))),
+                Err(error) if contender.peer().is_some() => {
+                    let why = format!("{error:#}");
+                    say(&format!("{name}: {contender} is left out: {why}"));
+                    left_out.push(LeftOut { contender, loads: plan.names(), why });
+                }
+                Err(error) => return Err(error),
             }
             contender.leave(shell).with_context(|| format!("{contender} does not leave"))?;
         }
     }
-    Ok(samples)
+    let is_in = |contender| left_out.iter().all(|known| known.contender != contender);
+    let samples = samples.into_iter().filter_map(|(who, sample)| is_in(who).then_some(sample)).collect();
+    Ok(Measured { samples, left_out })
+}
+
+/// Loads a contender and measures it with everything; it stays loaded.
+fn take_turn<M: Measurable>(
+    shell: &mut dyn Shell,
+    meter: &Meter,
+    plan: &ComparisonPlan<M>,
+    contender: Contender,
+    round: u32,
+    name: &str,
+) -> Result<Vec<M::Sample>> {
+    contender.take_charge(shell).with_context(|| format!("{contender} cannot take charge"))?;
+    let measure = |load: &M| {
+        let charge = contender.charge(shell)?;
+        let sample = load.measure(shell, meter, contender, round);
+        contender.ensure_in_charge(shell, &charge)?;
+        let sample = sample.with_context(|| format!("measuring {contender} under {load}"))?;
+        say(&format!("{name}: {sample}"));
+        Ok(sample)
+    };
+    plan.loads.iter().filter(|load| load.has(contender)).map(measure).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::workload::Workload;
     use super::*;
 
     /// How often each follows each other within the first rounds.
@@ -184,6 +215,6 @@ mod tests {
         let order = |round| plan.order(round).collect::<Vec<_>>();
         assert_eq!(order(0), [Contender::Default, Contender::Floor]);
         assert_eq!(order(1), [Contender::Floor, Contender::Default]);
-        assert_eq!(plan.guest_seconds(), 6 * (10 + sample::WARMUP_SECONDS));
+        assert_eq!(plan.guest_seconds(), 6 * Workload::Idle.guest_seconds(10));
     }
 }
