@@ -107,7 +107,7 @@ pub struct LeftOut {
 /// What came of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Measured<M: Measurable> {
+pub struct Findings<M: Measurable> {
     /// Every measurement.
     pub samples: Vec<M::Sample>,
     /// The peers that have none.
@@ -128,7 +128,7 @@ fn places(nr: usize, round: usize) -> Vec<usize> {
 
 /// Measures everything planned. `name` says in the progress which comparison this is. A peer that does not load, or does not
 /// last, is left out; it does not end the run.
-pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name: &str) -> Result<Measured<M>> {
+pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name: &str) -> Result<Findings<M>> {
     let meter = Meter::calibrate(shell, plan.seconds)?;
     M::prepare(shell)?;
     let mut samples = Vec::new();
@@ -154,7 +154,7 @@ pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name:
     }
     let is_in = |contender| left_out.iter().all(|known| known.contender != contender);
     let samples = samples.into_iter().filter_map(|(who, sample)| is_in(who).then_some(sample)).collect();
-    Ok(Measured { samples, left_out })
+    Ok(Findings { samples, left_out })
 }
 
 /// Loads a contender and measures it with everything; it stays loaded.
@@ -180,6 +180,10 @@ fn take_turn<M: Measurable>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use scherzo_rig::shell::CommandOutput;
+
     use super::workload::Workload;
     use super::*;
 
@@ -206,6 +210,113 @@ mod tests {
         }
         assert_eq!(places(1, 3), [0]);
         assert!(places(0, 0).is_empty());
+    }
+
+    /// A system where one peer gives up, another is unloaded by the kernel while it is measured, and a third stays.
+    #[derive(Default)]
+    struct Troubled {
+        running: Option<String>,
+        nr_probes: u32,
+    }
+
+    impl Troubled {
+        fn answer(&mut self, command: &str) -> Option<String> {
+            let Some((_, program)) = command.split_once("systemd-run").and_then(|(_, run)| run.rsplit_once("/scx_"))
+            else {
+                return self.answer_of_running(command);
+            };
+            self.running = (program != "lavd").then(|| program.to_owned());
+            Some(String::new())
+        }
+
+        fn answer_of_running(&mut self, command: &str) -> Option<String> {
+            match command {
+                "scherzo-bench once" => {
+                    self.nr_probes += 1;
+                    self.running.take_if(|program| program == "cosmos");
+                }
+                _ if command.contains("cat state") => {
+                    let state = if self.running.is_some() { "enabled" } else { "disabled" };
+                    return Some(format!("{state}\n{}\n1\n", self.running.as_deref().unwrap_or_default()));
+                }
+                _ if command.contains("scherzo-bench probe") => return Some("{\"iterations_per_us\": 1}".into()),
+                _ if command.contains("journalctl") && command.contains("lavd") => {
+                    return Some("Error: too new\n".into());
+                }
+                _ if command.contains("journalctl") => return Some("EXIT: runnable task stall\n".into()),
+                _ if command.contains("systemctl stop") => self.running = None,
+                _ if command.contains("is-active") && self.running.is_none() => return None,
+                _ => {}
+            }
+            Some(String::new())
+        }
+    }
+
+    impl Shell for Troubled {
+        fn run(&mut self, command: &str, _: Duration) -> Result<CommandOutput> {
+            let answer = self.answer(command);
+            let status = if answer.is_some() { 0 } else { 3 };
+            Ok(CommandOutput { status, stdout: answer.unwrap_or_default(), stderr: String::new() })
+        }
+
+        fn patience(&self) -> u32 {
+            1
+        }
+    }
+
+    /// Measures nothing but that it was measured.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    struct Once;
+
+    impl fmt::Display for Once {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("once")
+        }
+    }
+
+    impl Measurable for Once {
+        type Sample = String;
+
+        fn all() -> Vec<Self> {
+            vec![Self]
+        }
+
+        fn guest_seconds(self, seconds: u32) -> u32 {
+            seconds
+        }
+
+        fn has(self, _: Contender) -> bool {
+            true
+        }
+
+        fn prepare(_: &mut dyn Shell) -> Result<()> {
+            Ok(())
+        }
+
+        fn measure(self, shell: &mut dyn Shell, _: &Meter, contender: Contender, round: u32) -> Result<String> {
+            shell.check("scherzo-bench once", Duration::from_secs(1))?;
+            Ok(format!("{} {round}", contender.id()))
+        }
+    }
+
+    #[test]
+    fn a_peer_that_does_not_load_or_last_is_left_out_with_its_words_and_the_others_are_measured() {
+        let contenders = ["default", "bpfland", "lavd", "cosmos"].map(|id| id.parse().unwrap());
+        let plan = ComparisonPlan { loads: vec![Once], contenders: contenders.to_vec(), nr_rounds: 2, seconds: 1 };
+        let mut shell = Troubled::default();
+        let found = run(&mut shell, &plan, "a test").unwrap();
+        let [.., lavd, cosmos] = contenders;
+        let left_out = |contender, why: &str| LeftOut { contender, loads: "once".into(), why: why.into() };
+        let mut expected = [
+            left_out(lavd, "scx_lavd cannot take charge: Error: too new"),
+            left_out(cosmos, "the kernel has unloaded it: EXIT: runnable task stall"),
+        ];
+        let mut told = found.left_out.clone();
+        told.sort_by_key(|one| one.contender.id());
+        expected.sort_by_key(|one| one.contender.id());
+        assert_eq!(told, expected);
+        assert_eq!(found.samples, ["default 0", "bpfland 0", "bpfland 1", "default 1"]);
+        assert_eq!((shell.running, shell.nr_probes), (None, 5));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::provenance::Provenance;
 use super::report::Comparison;
 use super::set::BenchmarkSet;
-use super::{ComparisonPlan, Measurable, Measured};
+use super::{ComparisonPlan, Findings, Measurable};
 use scherzo_rig::cache;
 use scherzo_rig::progress::say;
 
@@ -47,7 +47,7 @@ pub struct PartResult<M: Measurable> {
     pub took_s: u64,
     /// What came of it.
     #[serde(flatten)]
-    pub measured: Measured<M>,
+    pub measured: Findings<M>,
 }
 
 impl<M: Measurable> BenchmarkPart<M> {
@@ -216,7 +216,7 @@ mod tests {
         let part =
             BenchmarkPart { set: BenchmarkSet::Core, kernel: "6.18".into(), nr_cpus: 4, plan: plan(&[load], 10) };
         let samples = vec![sample(Contender::Scherzo, load, 0, 10.0, 1.0)];
-        PartResult { part, provenance, took_s: 60, measured: Measured { samples, left_out: Vec::new() } }
+        PartResult { part, provenance, took_s: 60, measured: Findings { samples, left_out: Vec::new() } }
     }
 
     #[test]
