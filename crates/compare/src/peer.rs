@@ -57,15 +57,15 @@ impl Peer {
 
 /// The programs of these peers, in their order.
 pub fn programs(cache: &Cache, build_root: &DebianRoot, peers: &[Peer]) -> Result<Vec<PathBuf>> {
-    let build = |peer: &Peer| {
+    let program = |peer: &Peer| {
         let dir = peer.build(cache, build_root).with_context(|| format!("cannot build {}", peer.program()))?;
         Ok(dir.join(peer.program()))
     };
-    let built = peers.iter().map(build).collect();
+    let programs = peers.iter().map(program).collect();
     // Gigabytes that only a new version or a new root would need again.
     let _lock = cache.lock(TARGET)?;
     namespace::remove(&cache.path(TARGET))?;
-    built
+    programs
 }
 
 /// Has cargo download a crate (`cargo info` does) and returns where its sources are.
@@ -96,6 +96,14 @@ mod tests {
         fs::create_dir(dir.path().join("index-2")).unwrap();
         assert_eq!(find(dir.path(), "thing-1.0.0").unwrap(), path);
         assert!(find(dir.path(), "thing-2.0.0").unwrap_err().to_string().contains("thing-2.0.0"));
+    }
+
+    #[test]
+    fn the_page_names_every_peer_with_its_version() {
+        let page = include_str!("../../../docs/benchmarks.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        for peer in PEERS {
+            assert!(page.contains(&format!("{} {}", peer.program(), peer.version)), "{peer:?}");
+        }
     }
 
     #[test]
