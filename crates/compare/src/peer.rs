@@ -33,6 +33,8 @@ pub const PEERS: [Peer; 4] =
 /// The target directory of all peers, so that what they have in common is compiled once. Not the one of the checkouts, whose
 /// builds would have to wait for minutes.
 const TARGET: &str = "peer-target";
+/// Locked while peers are built.
+const SERIES: &str = "peers";
 
 impl Peer {
     /// The name of the crate, and of its program.
@@ -57,13 +59,17 @@ impl Peer {
 
 /// The programs of these peers, in their order.
 pub fn programs(cache: &Cache, build_root: &DebianRoot, peers: &[Peer]) -> Result<Vec<PathBuf>> {
+    if peers.is_empty() {
+        return Ok(Vec::new());
+    }
+    // For the whole series, so that no other run removes what the next one needs.
+    let _lock = cache.lock(SERIES)?;
     let program = |peer: &Peer| {
         let dir = peer.build(cache, build_root).with_context(|| format!("cannot build {}", peer.program()))?;
         Ok(dir.join(peer.program()))
     };
     let programs = peers.iter().map(program).collect();
     // Gigabytes that only a new version or a new root would need again.
-    let _lock = cache.lock(TARGET)?;
     namespace::remove(&cache.path(TARGET))?;
     programs
 }
