@@ -59,7 +59,7 @@ impl<'a> Judged<'a> {
         let mark = if ours.is_within(theirs) { WITHIN_SPREAD } else { "" };
         match self.figure().kind {
             FigureKind::Amount => format!("{:.2}{mark}", ours.middle / theirs.middle),
-            FigureKind::Percentage => format!("{:+.1}{mark}", ours.middle - theirs.middle),
+            FigureKind::Percentage => format!("{:+.1} points{mark}", ours.middle - theirs.middle),
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
         );
         assert_eq!(cells(2), ["", "hackbench, s ↓", "1.10 ±0.10", "0.50", "1.05", "0.95 ≈", "rustland 2.10", ""]);
         let frames = "frames-60x8+1.5-hog2 missed, % ↓";
-        assert_eq!(cells(3), ["", frames, "2.00", "", "2.00", "+0.0 ≈", "default +0.0 ≈", ""]);
+        assert_eq!(cells(3), ["", frames, "2.00", "", "2.00", "+0.0 points ≈", "default +0.0 points ≈", ""]);
         assert_eq!(text.lines().count(), 6);
     }
 }

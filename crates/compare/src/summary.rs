@@ -129,6 +129,12 @@ impl Spread {
         (self.middle - other.middle).abs() <= self.half() + other.half()
     }
 
+    /// The same of values that an increasing function has changed.
+    pub(super) fn map(self, change: impl Fn(f64) -> f64) -> Self {
+        let Self { middle, min, max } = self;
+        Self { middle: change(middle), min: change(min), max: change(max) }
+    }
+
     /// Half the distance from the least to the most.
     #[must_use]
     pub fn half(&self) -> f64 {

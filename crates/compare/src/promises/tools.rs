@@ -56,27 +56,32 @@ fn check(figure: &Judged<'_>, limit: ToolLimit) -> Option<PromiseResult> {
 
 /// At most so many times the other's, or at least if more is better.
 fn ratio(figure: &Judged<'_>, other: (Contender, Spread), limit: f64) -> Option<PromiseResult> {
-    let ours = figure.of(Contender::Scherzo)?.middle;
-    let (who, theirs) = (other.0, other.1.middle);
-    let ratio = ours / theirs;
+    let ours = figure.of(Contender::Scherzo)?;
+    let (who, theirs) = other;
+    let ratio = ours.middle / theirs.middle;
     let (is_met, bound) =
         if figure.figure().lower_is_better { (ratio <= limit, "at most") } else { (ratio >= limit, "at least") };
     let (name, unit) = (figure.name(), figure.figure().unit);
-    let text = format!(
-        "{name}: {} {unit} is {ratio:.3} of {}, that of {who}; {bound} {limit:.2}",
-        number(ours),
-        number(theirs)
-    );
+    let [own, other] = [ours, theirs].map(|spread| number(spread.middle));
+    let mark = mark(&ours, &theirs.map(|value| value * limit));
+    let text = format!("{name}: {own} {unit} is {ratio:.3} of {other}, that of {who}; {bound} {limit:.2}{mark}");
     Some(PromiseResult { is_met, text })
 }
 
+/// Says that another run may judge otherwise: the rounds differ among themselves by more than is between ours and the bound.
+fn mark(ours: &Spread, bound: &Spread) -> &'static str {
+    let has_rounds = ours.half() + bound.half() > 0.0;
+    if has_rounds && ours.is_within(bound) { " (within spread)" } else { "" }
+}
+
 fn missed(figure: &Judged<'_>) -> Option<PromiseResult> {
-    let ours = figure.of(Contender::Scherzo)?.middle;
-    let best = figure.best(rivals());
-    let limit = best.map_or(MAX_MISSED, |(_, best)| MAX_MISSED.min(best.middle + MAX_MISSED_ABOVE_BEST));
-    let beside = best.map(|(who, best)| format!(", {who} has {}", number(best.middle))).unwrap_or_default();
-    let text = format!("{}: {} %{beside}; at most {}", figure.name(), number(ours), number(limit));
-    Some(PromiseResult { is_met: ours <= limit, text })
+    let ours = figure.of(Contender::Scherzo)?;
+    let (who, best) = figure.best(rivals())?;
+    let bound = best.map(|value| MAX_MISSED.min(value + MAX_MISSED_ABOVE_BEST));
+    let [own, least, limit] = [ours, best, bound].map(|spread| number(spread.middle));
+    let mark = mark(&ours, &bound);
+    let text = format!("{}: {own} %, {who} has {least}; at most {limit}{mark}", figure.name());
+    Some(PromiseResult { is_met: ours.middle <= bound.middle, text })
 }
 
 #[cfg(test)]
@@ -138,6 +143,26 @@ mod tests {
         let frames = Tool::Frames(GameShape::Fast, FrameLoad::Fork);
         let text = "NOT MET: frames-144x2+0.5-fork missed: 0.70 %, scx_bpfland has 0.10; at most 0.60";
         assert_eq!(judge(frames, 50.0, 0.1, 3.0, 0.7).to_string(), text);
+    }
+
+    #[test]
+    fn what_another_run_may_judge_otherwise_is_marked() {
+        let judge = |ours: [f64; 2]| {
+            let mut samples = vec![tool_sample(Contender::Default, Tool::Hackbench, 0, 1.0)];
+            samples.extend(ours.map(|value| tool_sample(Contender::Scherzo, Tool::Hackbench, 0, value)));
+            let [result] = &results(&samples, &[Tool::Hackbench])[..] else { panic!("not one result") };
+            (result.is_met, result.text.ends_with("at most 1.03 (within spread)"))
+        };
+        assert_eq!(
+            [judge([1.0, 1.05]), judge([1.03, 1.05]), judge([1.1, 1.2]), judge([0.8, 0.9])],
+            [(true, true), (false, true), (false, false), (true, false),]
+        );
+        let frames = Tool::Frames(GameShape::Heavy, FrameLoad::Hog2);
+        let ours = [0.0, 3.0].map(|value| tool_sample(Contender::Scherzo, frames, 0, value));
+        let samples = [&[tool_sample(Contender::Default, frames, 0, 0.6)], &ours[..]].concat();
+        let told = results(&samples, &[frames])[0].to_string();
+        let name = "frames-60x8+1.5-hog2 missed";
+        assert_eq!(told, format!("NOT MET: {name}: 1.50 %, kernel default has 0.60; at most 1.00 (within spread)"));
     }
 
     #[test]
