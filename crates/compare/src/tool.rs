@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Measurable;
 use super::contender::Contender;
+use super::table::number;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::shell::Shell;
 
@@ -224,7 +225,7 @@ impl fmt::Display for ToolSample {
         write!(f, "{}: {}", self.contender, self.tool)?;
         for (figure, value) in self.tool.figures().iter().zip(&self.values) {
             let ToolFigure { name, unit, .. } = figure;
-            write!(f, " {name}{}{value} {unit}", if name.is_empty() { "" } else { " " })?;
+            write!(f, " {name}{}{} {unit}", if name.is_empty() { "" } else { " " }, number(*value))?;
         }
         Ok(())
     }
@@ -288,12 +289,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_sample_is_told_with_its_units() {
-        let sample =
-            ToolSample { contender: Contender::Default, tool: Tool::Cyclictest, round: 0, values: vec![315.0, 4436.0] };
+        let sample = ToolSample {
+            contender: Contender::Default,
+            tool: Tool::Cyclictest,
+            round: 0,
+            values: vec![315.04, 4436.0],
+        };
         assert_eq!(sample.to_string(), "kernel default: cyclictest avg 315 µs max 4436 µs");
         assert_eq!(
             tool_sample(Contender::Default, Tool::Hackbench, 0, 1.5).to_string(),
-            "kernel default: hackbench 1.5 s"
+            "kernel default: hackbench 1.50 s"
         );
     }
 }
