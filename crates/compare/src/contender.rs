@@ -1,26 +1,24 @@
 //! The schedulers that are compared: how each is loaded and unloaded, and its own cost.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::Workload;
-use crate::peer::RUSTLAND;
+use crate::peer::{PEERS, Peer};
 use scherzo_rig::service::{
     self, ENGINE, KernelState, MOMENT, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, kernel, wait_for_calm,
     wait_until,
 };
 use scherzo_rig::shell::Shell;
 
-/// Path of the peer's program in the guest.
-pub const PEER_PATH: &str = "/usr/lib/scherzo-rig/scx_rustland";
-const PEER_UNIT: &str = "peer.service";
-/// Time limit for the peer to load or unload.
+/// Directory of the peers' programs in the guest.
+pub const PEER_DIRECTORY: &str = "/usr/lib/scherzo-rig";
+/// Time limit for a peer to load or unload.
 const PEER_LIMIT: Duration = Duration::from_secs(40);
 
-/// Name of the file that records that the peer was loaded.
 const HRTICK_OFF: &str = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
     cd /sys/kernel/debug/sched && if grep -qw HRTICK features; then touch /run/had-hrtick && echo NO_HRTICK > features; fi";
 const HRTICK_BACK: &str =
@@ -28,12 +26,12 @@ const HRTICK_BACK: &str =
 
 /// A scheduler that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(into = "String", try_from = "String")]
 pub enum Contender {
     /// The kernel's own scheduler.
     Default,
-    /// scx_rustland as published, with its defaults.
-    Rustland,
+    /// Another scheduler as published, with its defaults.
+    Peer(Peer),
     /// Scherzo in interactive mode with preemption.
     Scherzo,
     /// Scherzo in low-power mode with preemption; measured only where the machine is not busy.
@@ -74,17 +72,37 @@ pub struct Own {
 
 impl Contender {
     /// All contenders, in the order of the tables.
-    pub const ALL: [Self; 6] =
-        [Self::Default, Self::Rustland, Self::Scherzo, Self::LowPower, Self::Floor, Self::PlainFloor];
+    pub const ALL: [Self; 9] = [
+        Self::Default,
+        Self::Peer(PEERS[0]),
+        Self::Peer(PEERS[1]),
+        Self::Peer(PEERS[2]),
+        Self::Peer(PEERS[3]),
+        Self::Scherzo,
+        Self::LowPower,
+        Self::Floor,
+        Self::PlainFloor,
+    ];
 
-    /// Whether it is measured under this load.
+    /// Names it in options and files.
     #[must_use]
-    pub fn takes_part(self, load: Workload) -> bool {
+    pub const fn id(self) -> &'static str {
         match self {
-            Self::LowPower => matches!(load, Workload::Idle | Workload::Half),
-            // Where several tasks share a CPU.
-            Self::PlainFloor => matches!(load, Workload::Hog2 | Workload::Fork),
-            _ => true,
+            Self::Default => "default",
+            Self::Peer(peer) => peer.name,
+            Self::Scherzo => "scherzo",
+            Self::LowPower => "low-power",
+            Self::Floor => "floor",
+            Self::PlainFloor => "plain-floor",
+        }
+    }
+
+    /// The peer that it is.
+    #[must_use]
+    pub const fn peer(self) -> Option<Peer> {
+        match self {
+            Self::Peer(peer) => Some(peer),
+            _ => None,
         }
     }
 
@@ -94,10 +112,7 @@ impl Contender {
         match self {
             Self::Default | Self::Floor => Ok(()),
             Self::PlainFloor => shell.check(HRTICK_OFF, MOMENT).map(drop),
-            Self::Rustland => {
-                shell.check(&format!("systemd-run --quiet --collect --unit={PEER_UNIT} {PEER_PATH}"), MOMENT)?;
-                wait_until(shell, "scx_rustland is loaded", PEER_LIMIT, |shell| Ok(kernel(shell)?.state == "enabled"))
-            }
+            Self::Peer(peer) => load(shell, peer),
             Self::Scherzo | Self::LowPower => {
                 ensure_loaded(shell)?;
                 wait_for_calm(shell)?;
@@ -113,15 +128,7 @@ impl Contender {
         match self {
             Self::Default | Self::Floor => Ok(()),
             Self::PlainFloor => shell.check(HRTICK_BACK, MOMENT).map(drop),
-            Self::Rustland => {
-                shell.check(&format!("systemctl stop {PEER_UNIT}"), PEER_LIMIT)?;
-                wait_until(
-                    shell,
-                    "scx_rustland is unloaded",
-                    PEER_LIMIT,
-                    |shell| Ok(kernel(shell)?.state == "disabled"),
-                )
-            }
+            Self::Peer(peer) => unload(shell, peer),
             Self::Scherzo | Self::LowPower => ensure_unloaded(shell),
         }
     }
@@ -131,7 +138,7 @@ impl Contender {
         let now = kernel(shell)?;
         let ops = match self {
             Self::Default | Self::Floor | Self::PlainFloor => "",
-            Self::Rustland => "rustland",
+            Self::Peer(peer) => peer.name,
             Self::Scherzo | Self::LowPower => "scherzo",
         };
         ensure!(now.ops.starts_with(ops) && (now.ops.is_empty() == ops.is_empty()), "the kernel runs {:?}", now.ops);
@@ -143,24 +150,24 @@ impl Contender {
         if matches!(self, Self::Scherzo | Self::LowPower) {
             return ensure_undisturbed(shell, before);
         }
-        let now = self.charge(shell)?;
+        let now = kernel(shell)?;
+        if let (Some(peer), true) = (self.peer(), now != *before) {
+            bail!("the kernel has unloaded it: {}", last_words(shell, peer)?);
+        }
         ensure!(now == *before, "the kernel's view changed from {before:?} to {now:?}");
         Ok(())
     }
 
-    /// Options of `scherzo-bench probe`.
-    pub(super) const fn options(self) -> &'static str {
-        match self {
-            Self::Floor | Self::PlainFloor => "--rt",
-            _ => "",
-        }
+    /// Whether what is measured runs as SCHED_FIFO.
+    pub(super) const fn is_floor(self) -> bool {
+        matches!(self, Self::Floor | Self::PlainFloor)
     }
 
     /// Its cost so far; `None` for the kernel's own scheduler, whose cost cannot be measured separately.
     pub(super) fn account(self, shell: &mut dyn Shell) -> Result<Option<Account>> {
         match self {
             Self::Default | Self::Floor | Self::PlainFloor => Ok(None),
-            Self::Rustland => account(shell, RUSTLAND).map(Some),
+            Self::Peer(peer) => account(shell, &peer.program()).map(Some),
             Self::Scherzo | Self::LowPower => {
                 let keys = ["nr_contended_batch", "nr_submitted", "nr_submitted_batch", "nr_user", "nr_idle_entries"];
                 let [contended, submitted, submitted_batch, nr_decided, nr_idle_entries] =
@@ -171,6 +178,43 @@ impl Contender {
             }
         }
     }
+}
+
+/// Starts a peer and waits until the kernel has it; if it gives up instead, its own last words are the error.
+fn load(shell: &mut dyn Shell, peer: Peer) -> Result<()> {
+    let program = peer.program();
+    let unit = unit_of(peer);
+    shell.check(&format!("systemd-run --quiet --collect --unit={unit} {PEER_DIRECTORY}/{program}"), MOMENT)?;
+    let mut is_loaded = false;
+    wait_until(shell, &format!("{program} is loaded"), PEER_LIMIT, |shell| {
+        is_loaded = kernel(shell)?.state == "enabled";
+        Ok(is_loaded || shell.run(&format!("systemctl is-active --quiet {unit}"), MOMENT)?.status != 0)
+    })?;
+    ensure!(is_loaded, "{}", last_words(shell, peer)?);
+    Ok(())
+}
+
+/// Stops a peer, if it still runs, and waits until the kernel is without it.
+fn unload(shell: &mut dyn Shell, peer: Peer) -> Result<()> {
+    let unit = unit_of(peer);
+    shell.check(&format!("if systemctl is-active --quiet {unit}; then systemctl stop {unit}; fi"), PEER_LIMIT)?;
+    let what = format!("{} is unloaded", peer.program());
+    wait_until(shell, &what, PEER_LIMIT, |shell| Ok(kernel(shell)?.state == "disabled"))
+}
+
+/// What a peer has said last, on one line.
+fn last_words(shell: &mut dyn Shell, peer: Peer) -> Result<String> {
+    let unit = unit_of(peer);
+    let words = shell.check(&format!("journalctl --quiet --output=cat --lines=3 _SYSTEMD_UNIT={unit}"), MOMENT)?;
+    Ok(if words.is_empty() {
+        "it ended and said nothing".to_owned()
+    } else {
+        words.lines().collect::<Vec<_>>().join(" ")
+    })
+}
+
+fn unit_of(peer: Peer) -> String {
+    format!("{}.service", peer.program())
 }
 
 /// The clock, the CPU time of all threads of a program, and the machine's context switches to anything else.
@@ -193,11 +237,34 @@ fn parse_account(text: &str) -> Option<Account> {
     Some(Account { at_ns, cpu_ns, nr_switches: nr_all_switches.saturating_sub(nr_turns), own: None })
 }
 
+impl From<Contender> for String {
+    fn from(contender: Contender) -> Self {
+        contender.id().to_owned()
+    }
+}
+
+impl TryFrom<String> for Contender {
+    type Error = String;
+
+    fn try_from(id: String) -> Result<Self, String> {
+        id.parse()
+    }
+}
+
+impl FromStr for Contender {
+    type Err = String;
+
+    fn from_str(id: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|contender| contender.id() == id);
+        found.ok_or_else(|| format!("one of {}", Self::ALL.map(Self::id).join(", ")))
+    }
+}
+
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default => "kernel default",
-            Self::Rustland => "scx_rustland",
+            Self::Peer(peer) => return write!(f, "{}", peer.program()),
             Self::Scherzo => "Scherzo",
             Self::LowPower => "Scherzo, low-power",
             Self::Floor => "floor (real time)",
@@ -209,6 +276,16 @@ impl fmt::Display for Contender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_contender_is_found_by_its_name() {
+        for contender in Contender::ALL {
+            assert_eq!(contender.id().parse(), Ok(contender));
+            let text = serde_json::to_string(&contender).unwrap();
+            assert_eq!((serde_json::from_str(&text).ok(), text), (Some(contender), format!("\"{}\"", contender.id())));
+        }
+        assert!("rust".parse::<Contender>().unwrap_err().contains("rustland, bpfland, lavd, cosmos, scherzo"));
+    }
 
     #[test]
     fn switches_to_the_scheduler_itself_do_not_count() {

@@ -1,114 +1,90 @@
-//! Scherzo beside the kernel's default scheduler, a peer, and real-time threads over the default: in one boot, in turns.
+//! Scherzo beside the kernel's default scheduler, its peers, and real-time threads over the default: in one boot, in turns.
 //!
-//! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load;
-//! the order changes from round to round, so that each follows each other equally often. Figures of different boots are not
-//! comparable, and single figures mean little: [`summary`] takes medians and tells the spread, [`promises`] holds
-//! Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it. What takes longer
+//! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load, or with every
+//! tool; the order changes from round to round, so that each follows each other equally often. Figures of different boots are
+//! not comparable, and single figures mean little: [`summary`] and [`judgement`] take medians and tell the spread, [`promises`]
+//! holds Scherzo's against the others', [`provenance`] says where all of it comes from, [`report`] prints it. What takes longer
 //! than a boot should is a [`queue`] of parts.
+//!
+//! There are three [sets](set::BenchmarkSet): our own probe beside loads against real-time threads and one peer, the same
+//! against all peers, and [tools](tool) that others wrote.
 
 pub mod contender;
+pub mod judgement;
 pub mod peer;
 pub mod promises;
 pub mod provenance;
 pub mod queue;
 pub mod report;
 pub mod sample;
+pub mod set;
 pub mod summary;
+mod table;
+pub mod tool;
+pub mod workload;
 
 use std::fmt;
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use contender::Contender;
-use sample::Measurement;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
 
-/// The load on the machine during a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Workload {
-    /// Nothing.
-    Idle,
-    /// One CPU hog per CPU.
-    Hog1,
-    /// Two CPU hogs per CPU.
-    Hog2,
-    /// A storm of short processes.
-    Fork,
-    /// Bytes passed back and forth through pipes.
-    Pipe,
-    /// Two CPU hogs per CPU, and instead of the usual probe one thread that works 1 ms every 5 ms.
-    Audio,
-    /// As much work as half of the CPUs can do.
-    Half,
-}
+/// A load or a tool: what contenders are measured with.
+pub trait Measurable:
+    fmt::Debug + fmt::Display + Copy + PartialEq + Serialize + DeserializeOwned + Send + Sync
+{
+    /// What one measurement says.
+    type Sample: fmt::Debug + fmt::Display + Clone + PartialEq + Serialize + DeserializeOwned + Send;
 
-impl Workload {
-    /// Every load, in the order in which they are measured.
-    pub const ALL: [Self; 7] = [Self::Idle, Self::Hog1, Self::Hog2, Self::Fork, Self::Pipe, Self::Audio, Self::Half];
+    /// All of them, in the order in which they are measured.
+    fn all() -> Vec<Self>;
 
-    /// Options of `scherzo-bench probe`.
-    const fn options(self) -> &'static str {
-        match self {
-            Self::Idle => "--load idle",
-            Self::Hog1 => "--load hogs --hogs-per-cpu 1",
-            Self::Hog2 => "--load hogs --hogs-per-cpu 2",
-            Self::Fork => "--load fork",
-            Self::Pipe => "--load pipe",
-            Self::Audio => "--load hogs --hogs-per-cpu 2 --audio",
-            Self::Half => "--load half",
-        }
-    }
+    /// About how long a measurement takes by the guest's clock, if what has no end of its own lasts for `seconds`.
+    fn guest_seconds(self, seconds: u32) -> u32;
 
-    /// What its throughput counts, per second.
-    #[must_use]
-    pub const fn unit(self) -> Option<&'static str> {
-        match self {
-            Self::Idle => None,
-            Self::Hog1 | Self::Hog2 | Self::Audio | Self::Half => Some("units of work/s"),
-            Self::Fork => Some("processes/s"),
-            Self::Pipe => Some("round trips/s"),
-        }
-    }
-}
+    /// Whether this contender is measured with it.
+    fn has(self, contender: Contender) -> bool;
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Idle => "idle",
-            Self::Hog1 => "hog1",
-            Self::Hog2 => "hog2",
-            Self::Fork => "fork",
-            Self::Pipe => "pipe",
-            Self::Audio => "audio",
-            Self::Half => "half",
-        })
-    }
+    /// Done once in a boot, before the first is measured.
+    fn prepare(shell: &mut dyn Shell) -> Result<()>;
+
+    /// Measures once.
+    fn measure(self, shell: &mut dyn Shell, meter: &Meter, contender: Contender, round: u32) -> Result<Self::Sample>;
 }
 
 /// What is measured, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ComparisonPlan {
-    /// The loads.
-    pub loads: Vec<Workload>,
+#[serde(bound = "")]
+pub struct ComparisonPlan<M: Measurable> {
+    /// The loads or tools.
+    pub loads: Vec<M>,
     /// The contenders.
     pub contenders: Vec<Contender>,
     /// Rounds.
     pub nr_rounds: u32,
-    /// Seconds per measurement.
+    /// Seconds per measurement, where it has no end of its own.
     pub seconds: u32,
 }
 
-impl ComparisonPlan {
+impl<M: Measurable> ComparisonPlan<M> {
     /// Seconds of the guest's time that the measurements take.
     #[must_use]
     pub fn guest_seconds(&self) -> u32 {
-        let of = |contender: &Contender| self.loads.iter().filter(|load| contender.takes_part(**load)).count();
-        let nr_samples = self.nr_rounds * self.contenders.iter().map(of).sum::<usize>() as u32;
-        nr_samples * (self.seconds + sample::WARMUP_SECONDS)
+        let of = |load: &M| {
+            let nr_contenders = self.contenders.iter().filter(|contender| load.has(**contender)).count();
+            load.guest_seconds(self.seconds) * nr_contenders as u32
+        };
+        self.nr_rounds * self.loads.iter().map(of).sum::<u32>()
+    }
+
+    /// The loads or tools, on one line.
+    fn names(&self) -> String {
+        self.loads.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
     }
 
     /// The contenders of a round, in order.
@@ -117,39 +93,100 @@ impl ComparisonPlan {
     }
 }
 
+/// A peer that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The peer.
+    pub contender: Contender,
+    /// Of which loads or tools.
+    pub loads: String,
+    /// Why, in its own words where it has said any.
+    pub why: String,
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Findings<M: Measurable> {
+    /// Every measurement.
+    pub samples: Vec<M::Sample>,
+    /// The peers that have none.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// The order of `nr` in a round, by Williams' design: 0, n-1, 1, n-2 and so on, each moved on by the round. Of an even
-/// number each follows each other once in as many rounds, and never twice before; of an odd number twice in twice as
-/// many, of which the second half runs backwards.
+/// number each follows each other once in as many rounds, and never twice before. Of an odd number each order is followed by
+/// the same backwards, and each follows each other twice in twice as many rounds.
 fn places(nr: usize, round: usize) -> Vec<usize> {
+    let is_odd = nr % 2 == 1;
+    let shift = if is_odd { round / 2 } else { round };
     let zigzag = (0..nr).map(|step| if step % 2 == 0 { step / 2 } else { nr - 1 - step / 2 });
-    let mut order: Vec<_> = zigzag.map(|place| (place + round) % nr).collect();
-    if nr % 2 == 1 && round / nr % 2 == 1 {
+    let mut order: Vec<_> = zigzag.map(|place| (place + shift) % nr).collect();
+    if is_odd && round % 2 == 1 {
         order.reverse();
     }
     order
 }
 
-/// Measures everything planned. `name` says in the progress which comparison this is.
-pub fn run(shell: &mut dyn Shell, plan: &ComparisonPlan, name: &str) -> Result<Vec<Measurement>> {
+/// Measures everything planned. `name` says in the progress which comparison this is. A peer that does not load, or does not
+/// last, is left out; it does not end the run.
+pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name: &str) -> Result<Findings<M>> {
     let meter = Meter::calibrate(shell, plan.seconds)?;
+    M::prepare(shell)?;
     let mut samples = Vec::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
     for round in 0..plan.nr_rounds {
+        let name = format!("{name}, round {} of {}", round + 1, plan.nr_rounds);
         for contender in plan.order(round) {
-            contender.take_charge(shell).with_context(|| format!("{contender} cannot take charge"))?;
-            for &load in plan.loads.iter().filter(|load| contender.takes_part(**load)) {
-                let sample = sample::take(shell, &meter, contender, load, round)
-                    .with_context(|| format!("measuring {contender} under {load}"))?;
-                say(&format!("{name}, round {} of {}: {sample}", round + 1, plan.nr_rounds));
-                samples.push(sample);
+            if left_out.iter().any(|known| known.contender == contender) {
+                continue;
+            }
+            let turn = take_turn(shell, &meter, plan, contender, round, &name);
+            match turn {
+                Ok(turn) => samples.extend(turn.into_iter().map(|sample| (contender, sample))),
+                Err(error) if contender.peer().is_some() => {
+                    let why = format!("{error:#}");
+                    say(&format!("{name}: {contender} is left out: {why}"));
+                    left_out.push(LeftOut { contender, loads: plan.names(), why });
+                }
+                Err(error) => return Err(error),
             }
             contender.leave(shell).with_context(|| format!("{contender} does not leave"))?;
         }
     }
-    Ok(samples)
+    let is_in = |contender| left_out.iter().all(|known| known.contender != contender);
+    let samples = samples.into_iter().filter_map(|(who, sample)| is_in(who).then_some(sample)).collect();
+    Ok(Findings { samples, left_out })
+}
+
+/// Loads a contender and measures it with everything; it stays loaded.
+fn take_turn<M: Measurable>(
+    shell: &mut dyn Shell,
+    meter: &Meter,
+    plan: &ComparisonPlan<M>,
+    contender: Contender,
+    round: u32,
+    name: &str,
+) -> Result<Vec<M::Sample>> {
+    contender.take_charge(shell).with_context(|| format!("{contender} cannot take charge"))?;
+    let measure = |load: &M| {
+        let charge = contender.charge(shell)?;
+        let sample = load.measure(shell, meter, contender, round);
+        contender.ensure_in_charge(shell, &charge)?;
+        let sample = sample.with_context(|| format!("measuring {contender} under {load}"))?;
+        say(&format!("{name}: {sample}"));
+        Ok(sample)
+    };
+    plan.loads.iter().filter(|load| load.has(contender)).map(measure).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use scherzo_rig::shell::CommandOutput;
+
+    use super::workload::Workload;
     use super::*;
 
     /// How often each follows each other within the first rounds.
@@ -163,18 +200,125 @@ mod tests {
 
     #[test]
     fn each_follows_each_other_equally_often_to_within_one() {
-        for nr in [2, 4, 6, 8] {
-            for nr_rounds in 1..=2 * nr {
-                let count = nr_successions(nr, nr_rounds);
-                let (least, most) = (count.iter().min().unwrap(), count.iter().max().unwrap());
-                assert!(most - least <= 1, "{nr} in {nr_rounds} rounds: {count:?}");
-            }
+        // Seven are those with all peers; their five rounds, or three, are fewer than these.
+        let most_rounds = [2, 4, 6, 8].map(|nr| (nr, 2 * nr)).into_iter().chain([(7, 6)]);
+        for (nr, nr_rounds) in most_rounds.flat_map(|(nr, most)| (1..=most).map(move |nr_rounds| (nr, nr_rounds))) {
+            let count = nr_successions(nr, nr_rounds);
+            let (least, most) = (count.iter().min().unwrap(), count.iter().max().unwrap());
+            assert!(most - least <= 1, "{nr} in {nr_rounds} rounds: {count:?}");
         }
         for nr in [3, 5, 7] {
             assert!(nr_successions(nr, 2 * nr).iter().all(|&count| count == 2), "{nr}");
         }
         assert_eq!(places(1, 3), [0]);
         assert!(places(0, 0).is_empty());
+    }
+
+    /// A system where one peer gives up, another is unloaded by the kernel while it is measured, and a third stays.
+    #[derive(Default)]
+    struct Troubled {
+        running: Option<String>,
+        nr_probes: u32,
+    }
+
+    impl Troubled {
+        fn answer(&mut self, command: &str) -> Option<String> {
+            let Some((_, program)) = command.split_once("systemd-run").and_then(|(_, run)| run.rsplit_once("/scx_"))
+            else {
+                return self.answer_of_running(command);
+            };
+            self.running = (program != "lavd").then(|| program.to_owned());
+            Some(String::new())
+        }
+
+        fn answer_of_running(&mut self, command: &str) -> Option<String> {
+            match command {
+                "scherzo-bench once" => {
+                    self.nr_probes += 1;
+                    self.running.take_if(|program| program == "cosmos");
+                }
+                _ if command.contains("cat state") => {
+                    let state = if self.running.is_some() { "enabled" } else { "disabled" };
+                    return Some(format!("{state}\n{}\n1\n", self.running.as_deref().unwrap_or_default()));
+                }
+                _ if command.contains("scherzo-bench probe") => return Some("{\"iterations_per_us\": 1}".into()),
+                _ if command.contains("journalctl") && command.contains("lavd") => {
+                    return Some("Error: too new\n".into());
+                }
+                _ if command.contains("journalctl") => return Some("EXIT: runnable task stall\n".into()),
+                _ if command.contains("systemctl stop") => self.running = None,
+                _ if command.contains("is-active") && self.running.is_none() => return None,
+                _ => {}
+            }
+            Some(String::new())
+        }
+    }
+
+    impl Shell for Troubled {
+        fn run(&mut self, command: &str, _: Duration) -> Result<CommandOutput> {
+            let answer = self.answer(command);
+            let status = if answer.is_some() { 0 } else { 3 };
+            Ok(CommandOutput { status, stdout: answer.unwrap_or_default(), stderr: String::new() })
+        }
+
+        fn patience(&self) -> u32 {
+            1
+        }
+    }
+
+    /// Measures nothing but that it was measured.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    struct Once;
+
+    impl fmt::Display for Once {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("once")
+        }
+    }
+
+    impl Measurable for Once {
+        type Sample = String;
+
+        fn all() -> Vec<Self> {
+            vec![Self]
+        }
+
+        fn guest_seconds(self, seconds: u32) -> u32 {
+            seconds
+        }
+
+        fn has(self, _: Contender) -> bool {
+            true
+        }
+
+        fn prepare(_: &mut dyn Shell) -> Result<()> {
+            Ok(())
+        }
+
+        fn measure(self, shell: &mut dyn Shell, _: &Meter, contender: Contender, round: u32) -> Result<String> {
+            shell.check("scherzo-bench once", Duration::from_secs(1))?;
+            Ok(format!("{} {round}", contender.id()))
+        }
+    }
+
+    #[test]
+    fn a_peer_that_does_not_load_or_last_is_left_out_with_its_words_and_the_others_are_measured() {
+        let contenders = ["default", "bpfland", "lavd", "cosmos"].map(|id| id.parse().unwrap());
+        let plan = ComparisonPlan { loads: vec![Once], contenders: contenders.to_vec(), nr_rounds: 2, seconds: 1 };
+        let mut shell = Troubled::default();
+        let found = run(&mut shell, &plan, "a test").unwrap();
+        let [.., lavd, cosmos] = contenders;
+        let left_out = |contender, why: &str| LeftOut { contender, loads: "once".into(), why: why.into() };
+        let mut expected = [
+            left_out(lavd, "scx_lavd cannot take charge: Error: too new"),
+            left_out(cosmos, "the kernel has unloaded it: EXIT: runnable task stall"),
+        ];
+        let mut told = found.left_out.clone();
+        told.sort_by_key(|one| one.contender.id());
+        expected.sort_by_key(|one| one.contender.id());
+        assert_eq!(told, expected);
+        assert_eq!(found.samples, ["default 0", "bpfland 0", "bpfland 1", "default 1"]);
+        assert_eq!((shell.running, shell.nr_probes), (None, 5));
     }
 
     #[test]
@@ -184,6 +328,6 @@ mod tests {
         let order = |round| plan.order(round).collect::<Vec<_>>();
         assert_eq!(order(0), [Contender::Default, Contender::Floor]);
         assert_eq!(order(1), [Contender::Floor, Contender::Default]);
-        assert_eq!(plan.guest_seconds(), 6 * (10 + sample::WARMUP_SECONDS));
+        assert_eq!(plan.guest_seconds(), 6 * Workload::Idle.guest_seconds(10));
     }
 }

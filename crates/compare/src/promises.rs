@@ -1,11 +1,16 @@
-//! What Scherzo promises in comparison with others, and whether a comparison shows it.
+//! What Scherzo promises in comparison with others, and whether a comparison shows it: here by our own probe, in [`tools`] by
+//! what others wrote.
+
+pub mod tools;
 
 use std::fmt;
 
-use super::Workload;
 use super::contender::Contender;
+use super::peer::RUSTLAND;
 use super::sample::Measurement;
 use super::summary::{Figure, Spread, spread};
+use super::table::number;
+use super::workload::Workload;
 
 /// A promise: a figure of Scherzo under some loads, as a multiple of another contender's.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +43,7 @@ const ALL_BUSY: &[Workload] = &[Workload::Hog1, Workload::Hog2, Workload::Fork, 
 const IDLE: &[Workload] = &[Workload::Idle];
 const HALF: &[Workload] = &[Workload::Half];
 const AS_PROMPT: Limit = Limit::AtMost(1.15, Contender::Floor);
-const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Rustland);
+const A_THIRD: Limit = Limit::AtMost(1.0 / 3.0, Contender::Peer(RUSTLAND));
 
 const PROMISES: &[Promise] = &[
     Promise { of: OURS, figure: Figure::TimerP50, loads: BUSY, limit: AS_PROMPT },
@@ -52,7 +57,7 @@ const PROMISES: &[Promise] = &[
         of: OURS,
         figure: Figure::Throughput,
         loads: &[Workload::Pipe],
-        limit: Limit::AtLeast(2.0, Contender::Rustland),
+        limit: Limit::AtLeast(2.0, Contender::Peer(RUSTLAND)),
     },
     Promise { of: OURS, figure: Figure::CpuPercent, loads: ALL_BUSY, limit: A_THIRD },
     Promise { of: OURS, figure: Figure::TimerMax, loads: &[Workload::Audio], limit: Limit::AtMostItself(2_000.0) },
@@ -88,14 +93,14 @@ fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<P
     let figure = promise.figure.name();
     let compare = |other: Contender| {
         let theirs = of(other)?;
-        Some((ours.median / theirs.median, theirs))
+        Some((ours.middle / theirs.middle, theirs))
     };
     let tell = |is_met, ratio: f64, theirs: &Spread, other: Contender, bound: &str| {
-        let Spread { median, .. } = ours;
+        let Spread { middle, .. } = ours;
         let text = format!(
             "{load}: {figure} {} is {ratio:.2} of {}, that of {other}; {bound}",
-            number(median),
-            number(theirs.median)
+            number(middle),
+            number(theirs.middle)
         );
         PromiseResult { is_met, text }
     };
@@ -110,23 +115,14 @@ fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<P
         }
         Limit::NoWorse => {
             let (ratio, theirs) = compare(Contender::Default)?;
-            let slack = (ours.half() + theirs.half()).max(RESOLUTION * theirs.median);
+            let slack = (ours.half() + theirs.half()).max(RESOLUTION * theirs.middle);
             let bound = format!("at most {} more", number(slack));
-            Some(tell(ours.median <= theirs.median + slack, ratio, &theirs, Contender::Default, &bound))
+            Some(tell(ours.middle <= theirs.middle + slack, ratio, &theirs, Contender::Default, &bound))
         }
         Limit::AtMostItself(limit) => Some(PromiseResult {
             is_met: ours.max <= limit,
             text: format!("{load}: {figure} is {} at the most; at most {limit:.0}", number(ours.max)),
         }),
-    }
-}
-
-/// Prints as many digits as are significant.
-pub(super) fn number(value: f64) -> String {
-    match value {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
     }
 }
 
@@ -162,7 +158,7 @@ mod tests {
         let samples = [
             sample(Contender::Default, Workload::Fork, 0, 1.0, 100.0),
             sample(Contender::Scherzo, Workload::Fork, 0, 1.0, 96.0),
-            sample(Contender::Rustland, Workload::Pipe, 0, 3.0, 10.0),
+            sample(Contender::Peer(RUSTLAND), Workload::Pipe, 0, 3.0, 10.0),
             sample(Contender::Scherzo, Workload::Pipe, 0, 1.0, 21.0),
         ];
         assert!(!result(&samples, "fork: throughput").is_met);

@@ -10,10 +10,11 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::ComparisonPlan;
 use super::provenance::Provenance;
-use super::report::{Comparison, Publication};
-use super::sample::Measurement;
+use super::report::Comparison;
+use super::set::BenchmarkSet;
+use super::{ComparisonPlan, Findings, Measurable};
+use scherzo_rig::cache;
 use scherzo_rig::progress::say;
 
 /// How long the measurements of a part may take by the guest's clock. In software emulation a guest's second lasts about
@@ -22,32 +23,37 @@ const MAX_GUEST_SECONDS: u32 = 600;
 
 /// Some loads on one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BenchmarkPart {
+#[serde(bound = "")]
+pub struct BenchmarkPart<M: Measurable> {
+    /// The set that it is of.
+    pub set: BenchmarkSet,
     /// The kernel's release.
     pub kernel: String,
     /// Virtual CPUs.
     pub nr_cpus: u32,
     /// What is measured.
-    pub plan: ComparisonPlan,
+    pub plan: ComparisonPlan<M>,
 }
 
 /// What was measured for a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PartResult {
+#[serde(bound = "")]
+pub struct PartResult<M: Measurable> {
     /// The part.
-    pub part: BenchmarkPart,
+    pub part: BenchmarkPart<M>,
     /// Where it comes from.
     pub provenance: Provenance,
     /// How long it took, boot included, by the host's clock.
     pub took_s: u64,
-    /// Every measurement.
-    pub samples: Vec<Measurement>,
+    /// What came of it.
+    #[serde(flatten)]
+    pub measured: Findings<M>,
 }
 
-impl BenchmarkPart {
+impl<M: Measurable> BenchmarkPart<M> {
     /// Divides a plan into parts that are short enough, in the order of its loads. A load by itself is not divided.
     #[must_use]
-    pub fn all_of(kernel: &str, nr_cpus: u32, plan: &ComparisonPlan) -> Vec<Self> {
+    pub fn all_of(set: BenchmarkSet, kernel: &str, nr_cpus: u32, plan: &ComparisonPlan<M>) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         for &load in &plan.loads {
             if let Some(last) = parts.last_mut() {
@@ -58,16 +64,15 @@ impl BenchmarkPart {
                 last.plan.loads.pop();
             }
             let plan = ComparisonPlan { loads: vec![load], ..plan.clone() };
-            parts.push(Self { kernel: kernel.to_owned(), nr_cpus, plan });
+            parts.push(Self { set, kernel: kernel.to_owned(), nr_cpus, plan });
         }
         parts
     }
 
-    /// Names it in the progress: kernel and loads.
+    /// Names it in the progress: set, kernel and loads.
     #[must_use]
     pub fn name(&self) -> String {
-        let loads: Vec<_> = self.plan.loads.iter().map(ToString::to_string).collect();
-        format!("{} {}", self.kernel, loads.join("+"))
+        format!("{} {} {}", self.set, self.kernel, self.plan.names())
     }
 }
 
@@ -87,16 +92,16 @@ impl KeptResults {
 
     /// The result of a part, if it is there and comes from the same commit, QEMU and host.
     #[must_use]
-    pub fn find(&self, part: &BenchmarkPart) -> Option<PartResult> {
+    pub fn find<M: Measurable>(&self, part: &BenchmarkPart<M>) -> Option<PartResult<M>> {
         let text = fs::read_to_string(self.path(part)).ok()?;
         // Of another version of this program, or cut off: it is measured again.
-        let result: PartResult = serde_json::from_str(&text).ok()?;
+        let result: PartResult<M> = serde_json::from_str(&text).ok()?;
         let is_wanted = result.part == *part && self.provenance.is_comparable(&result.provenance);
         is_wanted.then_some(result)
     }
 
     /// Keeps a result, unless files differed from their commit: nobody could tell what it belongs to.
-    pub fn keep(&self, result: &PartResult) -> Result<()> {
+    pub fn keep<M: Measurable>(&self, result: &PartResult<M>) -> Result<()> {
         if !result.provenance.is_committed() {
             return Ok(());
         }
@@ -110,23 +115,26 @@ impl KeptResults {
     }
 
     /// A file for each part of each commit.
-    fn path(&self, part: &BenchmarkPart) -> PathBuf {
+    fn path<M: Measurable>(&self, part: &BenchmarkPart<M>) -> PathBuf {
         let BenchmarkPart { nr_cpus, plan, .. } = part;
         let ComparisonPlan { nr_rounds, seconds, contenders, .. } = plan;
-        let name = part.name().replace(' ', "-");
+        let dir = self.dir.join(&self.provenance.commit);
         let count = contenders.len();
-        self.dir.join(&self.provenance.commit).join(format!("{name}-{nr_cpus}-{count}x{nr_rounds}x{seconds}.json"))
+        // The names of all loads may be longer than a file's may be.
+        let loads = cache::hash(&plan.names());
+        let name = format!("{}-{}-{loads:016x}-{nr_cpus}-{count}x{nr_rounds}x{seconds}.json", part.set, part.kernel);
+        dir.join(name)
     }
 }
 
 /// Measures parts, `nr_parallel` at a time, and keeps each result as soon as it is there. A part that fails leaves the
 /// others alone.
-pub fn measure(
-    parts: Vec<&BenchmarkPart>,
+pub fn measure<M: Measurable>(
+    parts: Vec<&BenchmarkPart<M>>,
     nr_parallel: usize,
     kept: &KeptResults,
-    measure: impl Fn(&BenchmarkPart) -> Result<PartResult> + Sync,
-) -> Result<Vec<PartResult>> {
+    measure: impl Fn(&BenchmarkPart<M>) -> Result<PartResult<M>> + Sync,
+) -> Result<Vec<PartResult<M>>> {
     let nr_parts = parts.len();
     let queue = Mutex::new(parts.into_iter().enumerate());
     let outcomes = Mutex::new(Vec::new());
@@ -152,36 +160,40 @@ pub fn measure(
         .with_context(|| format!("not all of {nr_parts} parts were measured; the same command goes on with the others"))
 }
 
-/// Puts results together for publication, by kernel in the order in which they come; fails if they are not of the same
-/// commit, QEMU and host.
-pub fn publication(provenance: Provenance, results: Vec<PartResult>) -> Result<Publication> {
-    let mut comparisons: Vec<Comparison> = Vec::new();
-    let mut days = BTreeSet::new();
-    for PartResult { part, provenance: origin, samples, .. } in results {
+/// Puts results of a set together, by kernel in the order in which they come; fails if they are not of the same commit, QEMU
+/// and host. The days on which they were measured are added.
+pub fn comparisons<M: Measurable>(
+    provenance: &Provenance,
+    results: Vec<PartResult<M>>,
+    days: &mut BTreeSet<String>,
+) -> Result<Vec<Comparison<M>>> {
+    let mut comparisons: Vec<Comparison<M>> = Vec::new();
+    for PartResult { part, provenance: origin, measured, .. } in results {
         ensure!(
             provenance.is_comparable(&origin),
             "{} was measured elsewhere, or at another commit: {origin} {provenance}",
             part.name()
         );
         days.insert(origin.date);
-        let BenchmarkPart { kernel, nr_cpus, plan } = part;
+        let BenchmarkPart { set, kernel, nr_cpus, plan } = part;
         match comparisons.iter_mut().find(|known| known.kernel == kernel) {
             Some(known) => {
                 known.plan.loads.extend(plan.loads);
-                known.samples.extend(samples);
+                known.measured.samples.extend(measured.samples);
+                known.measured.left_out.extend(measured.left_out);
             }
-            None => comparisons.push(Comparison { kernel, nr_cpus, plan, samples }),
+            None => comparisons.push(Comparison { set, kernel, nr_cpus, plan, measured }),
         }
     }
-    let date = days.into_iter().collect::<Vec<_>>().join(", ");
-    Ok(Publication { provenance: Provenance { date, ..provenance }, comparisons })
+    Ok(comparisons)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Workload;
     use super::super::contender::Contender;
     use super::super::summary::tests::sample;
+    use super::super::tool::Tool;
+    use super::super::workload::Workload;
     use super::*;
     use anyhow::bail;
 
@@ -195,26 +207,37 @@ mod tests {
         }
     }
 
-    fn plan(loads: &[Workload], seconds: u32) -> ComparisonPlan {
+    fn plan(loads: &[Workload], seconds: u32) -> ComparisonPlan<Workload> {
         let contenders = vec![Contender::Default, Contender::Scherzo];
         ComparisonPlan { loads: loads.to_vec(), contenders, nr_rounds: 5, seconds }
     }
 
-    fn result(load: Workload, provenance: Provenance) -> PartResult {
-        let part = BenchmarkPart { kernel: "6.18".into(), nr_cpus: 4, plan: plan(&[load], 10) };
-        PartResult { part, provenance, took_s: 60, samples: vec![sample(Contender::Scherzo, load, 0, 10.0, 1.0)] }
+    fn result(load: Workload, provenance: Provenance) -> PartResult<Workload> {
+        let part =
+            BenchmarkPart { set: BenchmarkSet::Core, kernel: "6.18".into(), nr_cpus: 4, plan: plan(&[load], 10) };
+        let samples = vec![sample(Contender::Scherzo, load, 0, 10.0, 1.0)];
+        PartResult { part, provenance, took_s: 60, measured: Findings { samples, left_out: Vec::new() } }
     }
 
     #[test]
     fn parts_are_short_and_have_every_load_once_in_order() {
         let whole = plan(&Workload::ALL, 10);
-        let parts = BenchmarkPart::all_of("6.18", 4, &whole);
+        let parts = BenchmarkPart::all_of(BenchmarkSet::Core, "6.18", 4, &whole);
         assert!(parts.len() > 1);
         assert!(parts.iter().all(|part| part.plan.guest_seconds() <= MAX_GUEST_SECONDS), "{parts:?}");
         assert_eq!(parts.iter().flat_map(|part| part.plan.loads.clone()).collect::<Vec<_>>(), Workload::ALL);
-        assert_eq!(BenchmarkPart::all_of("6.18", 4, &plan(&Workload::ALL, 1)).len(), 1);
-        let long = BenchmarkPart::all_of("6.18", 4, &plan(&[Workload::Hog1, Workload::Hog2], 600));
-        assert_eq!(long.iter().map(BenchmarkPart::name).collect::<Vec<_>>(), ["6.18 hog1", "6.18 hog2"]);
+        assert_eq!(BenchmarkPart::all_of(BenchmarkSet::Core, "6.18", 4, &plan(&Workload::ALL, 1)).len(), 1);
+        let long = BenchmarkPart::all_of(BenchmarkSet::Core, "6.18", 4, &plan(&[Workload::Hog1, Workload::Hog2], 600));
+        assert_eq!(long.iter().map(BenchmarkPart::name).collect::<Vec<_>>(), ["core 6.18 hog1", "core 6.18 hog2"]);
+    }
+
+    #[test]
+    fn the_tools_are_divided_too() {
+        let contenders = BenchmarkSet::Tools.contenders();
+        let whole = ComparisonPlan { loads: Tool::all(), contenders, nr_rounds: 3, seconds: 8 };
+        let parts = BenchmarkPart::all_of(BenchmarkSet::Tools, "6.18", 4, &whole);
+        assert!(parts.iter().all(|part| part.plan.guest_seconds() <= MAX_GUEST_SECONDS), "{parts:?}");
+        assert_eq!(parts.iter().flat_map(|part| part.plan.loads.clone()).collect::<Vec<_>>(), Tool::all());
     }
 
     #[test]
@@ -233,6 +256,7 @@ mod tests {
         assert_eq!(kept(&today).find(&longer), None);
         let others = ComparisonPlan { contenders: vec![Contender::Default, Contender::Floor], ..part.plan.clone() };
         assert_eq!(kept(&today).find(&BenchmarkPart { plan: others, ..part.clone() }), None);
+        assert_eq!(kept(&today).find(&BenchmarkPart { set: BenchmarkSet::Peers, ..part.clone() }), None);
     }
 
     #[test]
@@ -256,11 +280,11 @@ mod tests {
         let kept = KeptResults::open(dir.path().to_owned(), &now);
         let [hog, fork] = [Workload::Hog1, Workload::Fork].map(|load| result(load, now.clone()));
         let parts = vec![&hog.part, &fork.part];
-        let only_fork = |part: &BenchmarkPart| if *part == fork.part { Ok(fork.clone()) } else { bail!("it hangs") };
+        let only_fork = |part: &BenchmarkPart<_>| if *part == fork.part { Ok(fork.clone()) } else { bail!("it hangs") };
         let error = format!("{:#}", measure(parts.clone(), 1, &kept, only_fork).unwrap_err());
-        assert!(error.ends_with("cannot measure 6.18 hog1: it hangs"), "{error}");
+        assert!(error.ends_with("cannot measure core 6.18 hog1: it hangs"), "{error}");
         assert_eq!((kept.find(&hog.part), kept.find(&fork.part)), (None, Some(fork.clone())));
-        let both = |part: &BenchmarkPart| Ok(if *part == hog.part { hog.clone() } else { fork.clone() });
+        let both = |part: &BenchmarkPart<_>| Ok(if *part == hog.part { hog.clone() } else { fork.clone() });
         assert_eq!(measure(parts, 2, &kept, both).unwrap(), [hog, fork]);
     }
 
@@ -269,11 +293,13 @@ mod tests {
         let now = origin("abc", "2026-01-02");
         let of =
             |commit| vec![result(Workload::Hog1, now.clone()), result(Workload::Fork, origin(commit, "2026-01-01"))];
-        let published = publication(now.clone(), of("abc")).unwrap();
-        assert_eq!(published.provenance.date, "2026-01-01, 2026-01-02");
-        let [comparison] = &published.comparisons[..] else { panic!("{published:?}") };
-        assert_eq!((&comparison.plan.loads[..], comparison.samples.len()), (&[Workload::Hog1, Workload::Fork][..], 2));
-        let error = publication(now.clone(), of("def")).unwrap_err().to_string();
-        assert!(error.starts_with("6.18 fork was measured elsewhere, or at another commit"), "{error}");
+        let mut days = BTreeSet::new();
+        let published = comparisons(&now, of("abc"), &mut days).unwrap();
+        assert_eq!(days.into_iter().collect::<Vec<_>>(), ["2026-01-01", "2026-01-02"]);
+        let [comparison] = &published[..] else { panic!("{published:?}") };
+        let nr_samples = comparison.measured.samples.len();
+        assert_eq!((&comparison.plan.loads[..], nr_samples), (&[Workload::Hog1, Workload::Fork][..], 2));
+        let error = comparisons(&now, of("def"), &mut BTreeSet::new()).unwrap_err().to_string();
+        assert!(error.starts_with("core 6.18 fork was measured elsewhere, or at another commit"), "{error}");
     }
 }

@@ -6,13 +6,14 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Workload;
+use super::Measurable;
 use super::contender::{Account, Contender, Own};
+use super::workload::Workload;
 use scherzo_rig::measure::{Meter, number};
 use scherzo_rig::shell::Shell;
 
 /// Time for a load to settle before the measurement.
-pub const WARMUP_SECONDS: u32 = 2;
+const WARMUP_SECONDS: u32 = 2;
 
 /// What is known of the samples of a latency, in µs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -63,20 +64,42 @@ pub struct Measurement {
     pub cost: Option<SchedulerCost>,
 }
 
+impl Measurable for Workload {
+    type Sample = Measurement;
+
+    fn all() -> Vec<Self> {
+        Self::ALL.to_vec()
+    }
+
+    fn guest_seconds(self, seconds: u32) -> u32 {
+        seconds + WARMUP_SECONDS
+    }
+
+    fn has(self, contender: Contender) -> bool {
+        match contender {
+            Contender::LowPower => matches!(self, Workload::Idle | Workload::Half),
+            // Where several tasks share a CPU.
+            Contender::PlainFloor => matches!(self, Workload::Hog2 | Workload::Fork),
+            _ => true,
+        }
+    }
+
+    fn prepare(_: &mut dyn Shell) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(self, shell: &mut dyn Shell, meter: &Meter, contender: Contender, round: u32) -> Result<Measurement> {
+        take(shell, meter, contender, self, round)
+    }
+}
+
 /// Measures once.
-pub(super) fn take(
-    shell: &mut dyn Shell,
-    meter: &Meter,
-    contender: Contender,
-    load: Workload,
-    round: u32,
-) -> Result<Measurement> {
-    let charge = contender.charge(shell)?;
+fn take(shell: &mut dyn Shell, meter: &Meter, contender: Contender, load: Workload, round: u32) -> Result<Measurement> {
     let before = contender.account(shell)?;
-    let options = format!("{} {} --warmup {WARMUP_SECONDS} --seed {}", load.options(), contender.options(), round + 1);
+    let rt = if contender.is_floor() { "--rt" } else { "" };
+    let options = format!("{} {rt} --warmup {WARMUP_SECONDS} --seed {}", load.options(), round + 1);
     let probe = meter.probe(shell, &options)?;
     let after = contender.account(shell)?;
-    contender.ensure_in_charge(shell, &charge)?;
     Ok(Measurement {
         contender,
         load,

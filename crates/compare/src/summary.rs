@@ -1,8 +1,8 @@
 //! Medians over the rounds, with their spread; and what can only be said over all rounds together.
 
-use super::Workload;
 use super::contender::Contender;
 use super::sample::{Measurement, Percentiles};
+use super::workload::Workload;
 
 /// Samples below which nothing is said about the 99.9th percentile: eight of them lie beyond it.
 const MIN_SAMPLES_OF_P999: u64 = 8_000;
@@ -106,8 +106,8 @@ impl Figure {
 /// A figure over all rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle one, or the mean of the two in the middle.
-    pub median: f64,
+    /// What is told: the median, which of an even number is the mean of the two in the middle; of shares the mean.
+    pub middle: f64,
     /// The least.
     pub min: f64,
     /// The most.
@@ -115,12 +115,24 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let upper = values.len() / 2;
         let lower = (values.len() - 1) / 2;
-        Some(Self { median: f64::midpoint(values[lower], values[upper]), min, max })
+        Some(Self { middle: f64::midpoint(values[lower], values[upper]), min, max })
+    }
+
+    /// Whether the difference to another is no more than the rounds of both differ among themselves.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        (self.middle - other.middle).abs() <= self.half() + other.half()
+    }
+
+    /// The same of values that an increasing function has changed.
+    pub(super) fn map(self, change: impl Fn(f64) -> f64) -> Self {
+        let Self { middle, min, max } = self;
+        Self { middle: change(middle), min: change(min), max: change(max) }
     }
 
     /// Half the distance from the least to the most.
@@ -194,9 +206,9 @@ pub(super) mod tests {
     #[test]
     fn medians_and_spreads() {
         let spread = Spread::of(vec![3.0, 1.0, 2.0]).unwrap();
-        assert_eq!(spread, Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(spread, Spread { middle: 2.0, min: 1.0, max: 3.0 });
         assert!((spread.half() - 1.0).abs() < 1e-9);
-        assert!((Spread::of(vec![1.0, 2.0]).unwrap().median - 1.5).abs() < 1e-9);
+        assert!((Spread::of(vec![1.0, 2.0]).unwrap().middle - 1.5).abs() < 1e-9);
         assert_eq!(Spread::of(Vec::new()), None);
     }
 
@@ -220,7 +232,7 @@ pub(super) mod tests {
             sample(Contender::Scherzo, Workload::Hog1, 0, 50.0, 1.0),
             sample(Contender::Default, Workload::Fork, 0, 70.0, 1.0),
         ];
-        let of = |contender, load, figure| spread(&samples, contender, load, figure).map(|spread| spread.median);
+        let of = |contender, load, figure| spread(&samples, contender, load, figure).map(|spread| spread.middle);
         assert_eq!(of(Contender::Default, Workload::Hog1, Figure::TimerP99), Some(20.0));
         assert_eq!(of(Contender::Default, Workload::Hog1, Figure::CpuPercent), None);
         assert_eq!(of(Contender::Floor, Workload::Hog1, Figure::TimerP99), None);

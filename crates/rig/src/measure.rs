@@ -55,6 +55,12 @@ impl Meter {
         Ok(Self { iterations_per_us: number(&value, "/iterations_per_us")? as u64, seconds })
     }
 
+    /// How long it measures.
+    #[must_use]
+    pub const fn seconds(&self) -> u32 {
+        self.seconds
+    }
+
     /// Measures under two hogs per CPU.
     pub fn measure(&self, shell: &mut dyn Shell) -> Result<Figures> {
         figures(&self.probe(shell, "--load hogs --hogs-per-cpu 2 --warmup 1")?)

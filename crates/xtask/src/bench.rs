@@ -1,17 +1,21 @@
-//! `cargo xtask bench`: Scherzo beside the kernel default, scx_rustland and real-time threads over the default.
+//! `cargo xtask bench`: Scherzo beside the kernel default, its peers, and real-time threads over the default.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use scherzo_compare::contender::{Contender, PEER_PATH};
+use scherzo_compare::contender::{Contender, PEER_DIRECTORY};
 use scherzo_compare::provenance::Provenance;
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
-use scherzo_compare::report::replace_generated;
-use scherzo_compare::{self as compare, ComparisonPlan, Workload, peer};
+use scherzo_compare::report::{Comparison, Publication, replace_generated};
+use scherzo_compare::set::BenchmarkSet;
+use scherzo_compare::tool::Tool;
+use scherzo_compare::workload::Workload;
+use scherzo_compare::{self as compare, ComparisonPlan, Measurable, peer};
 use scherzo_rig::kernels::{GuestKernel, Role};
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
@@ -24,22 +28,29 @@ const NR_PARALLEL_GUESTS: usize = 2;
 
 #[derive(Args)]
 pub(crate) struct BenchOptions {
+    /// What to measure: core (every mode, scx_rustland and the floors by our own probe), peers (the same loads with
+    /// scx_rustland, scx_bpfland, scx_lavd and scx_cosmos), tools (hackbench, perf bench, stress-ng, cyclictest, starting
+    /// programs, and frames of a game, with the same peers)
+    #[arg(long, value_name = "SET", default_value = "core")]
+    set: BenchmarkSet,
     /// Kernels, by the beginning of their version; without it the long-term and the newest one
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half; without it all
-    #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = parse_load)]
-    load: Vec<Workload>,
-    /// Contenders: default, rustland, scherzo, low-power, floor (the probe's threads as SCHED_FIFO), plain-floor (the same
-    /// without HRTICK); without it all
-    #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = parse_contender)]
+    /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half. With "--set tools":
+    /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, cyclictest, frames-60x8+1.5-hog2 and so on, of which
+    /// the beginning is enough, such as frames or frames-144x2. Without it all
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    load: Vec<String>,
+    /// Contenders: default, rustland, bpfland, lavd, cosmos, scherzo, low-power, floor (what is measured as SCHED_FIFO),
+    /// plain-floor (the same without HRTICK); without it all of the set
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
     who: Vec<Contender>,
-    /// How often to measure each
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: u32,
-    /// How long each time, in seconds of the guest's clock
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
-    seconds: u32,
+    /// How often to measure each; without it 5 times, and 3 of the tools
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// How long each time, in seconds of the guest's clock, if it has no end of its own; without it 10, and 8 of the tools
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: Option<u32>,
     /// Virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
@@ -47,8 +58,8 @@ pub(crate) struct BenchOptions {
     /// are used again
     #[arg(long)]
     again: bool,
-    /// Write the figures into docs/benchmarks.md and docs/benchmarks.json
-    #[arg(long, conflicts_with_all = ["kernel", "load", "who"])]
+    /// Measure all sets, and write the figures into docs/benchmarks.md and docs/benchmarks.json
+    #[arg(long, conflicts_with_all = ["set", "kernel", "load", "who"])]
     publish: bool,
     /// Write every measurement into this file
     #[arg(long, value_name = "FILE")]
@@ -56,14 +67,15 @@ pub(crate) struct BenchOptions {
 }
 
 pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
+    options.ensure_sound()?;
     let rig = Rig::prepare(checkout)?;
     announce(&rig);
     let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
     // Before the build: what is built belongs to this commit.
     let provenance = Provenance::find(checkout, options.command(), qemu.lines().next().unwrap_or_default())?;
     ensure!(!options.publish || provenance.is_committed(), "commit before you publish: figures belong to a commit");
-    let results = results(&rig, options, &provenance)?;
-    let publication = queue::publication(provenance, results)?;
+    let kept = KeptResults::open(rig.cache().path("benchmarks"), &provenance);
+    let publication = Bench { rig: &rig, options, provenance: &provenance, kept }.publication()?;
     let text = publication.to_string();
     println!("\n{text}");
     let raw = serde_json::to_string(&publication)? + "\n";
@@ -76,49 +88,82 @@ pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     Ok(verdict(&publication.missed()))
 }
 
-/// The result of every part of the plan: those that are kept, and measured ones for the others.
-fn results(rig: &Rig, options: &BenchOptions, provenance: &Provenance) -> Result<Vec<PartResult>> {
-    let plan = options.plan();
-    let kernels = options.kernels(rig)?;
-    let parts: Vec<_> =
-        kernels.iter().flat_map(|kernel| BenchmarkPart::all_of(&kernel.release, options.cpus, &plan)).collect();
-    let kept = KeptResults::open(rig.cache().path("benchmarks"), provenance);
-    let find = |part: &BenchmarkPart| if options.again { None } else { kept.find(part) };
-    let mut found: Vec<_> = parts.iter().map(find).collect();
-    let missing: Vec<_> = parts.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(part, _)| part).collect();
-    say(&format!("{} of {} parts were measured before", parts.len() - missing.len(), parts.len()));
-    if !missing.is_empty() {
-        let payload = payload(rig, &plan)?;
-        let measured =
-            queue::measure(missing, NR_PARALLEL_GUESTS, &kept, |part| measure(rig, part, provenance, &payload))?;
-        let mut measured = measured.into_iter();
-        found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = measured.next());
-    }
-    Ok(found.into_iter().flatten().collect())
+/// A run of the command.
+struct Bench<'a> {
+    rig: &'a Rig,
+    options: &'a BenchOptions,
+    provenance: &'a Provenance,
+    kept: KeptResults,
 }
 
-/// A disk with Scherzo, and with the peer if it takes part.
-fn payload(rig: &Rig, plan: &ComparisonPlan) -> Result<PathBuf> {
+impl Bench<'_> {
+    /// Everything that is asked for, with the days on which it was measured.
+    fn publication(&self) -> Result<Publication> {
+        let mut days = BTreeSet::new();
+        // A set that fails leaves the others alone.
+        let core = self.comparisons(BenchmarkSet::Core, &mut days);
+        let peers = self.comparisons(BenchmarkSet::Peers, &mut days);
+        let tools = self.comparisons(BenchmarkSet::Tools, &mut days);
+        let date = days.into_iter().collect::<Vec<_>>().join(", ");
+        let provenance = Provenance { date, ..self.provenance.clone() };
+        Ok(Publication { provenance, core: core?, peers: peers?, tools: tools? })
+    }
+
+    /// Of one set; nothing if it is not asked for.
+    fn comparisons<M: Measurable>(&self, set: BenchmarkSet, days: &mut BTreeSet<String>) -> Result<Vec<Comparison<M>>> {
+        if !self.options.wants(set) {
+            return Ok(Vec::new());
+        }
+        queue::comparisons(self.provenance, self.results(set)?, days)
+    }
+
+    /// The result of every part of the plan: those that are kept, and measured ones for the others.
+    fn results<M: Measurable>(&self, set: BenchmarkSet) -> Result<Vec<PartResult<M>>> {
+        let Self { rig, options, kept, .. } = self;
+        let plan = options.plan(set)?;
+        let kernels = options.kernels(rig)?;
+        let of = |kernel: &&GuestKernel| BenchmarkPart::all_of(set, &kernel.release, options.cpus, &plan);
+        let parts: Vec<BenchmarkPart<M>> = kernels.iter().flat_map(of).collect();
+        let find = |part: &BenchmarkPart<M>| if options.again { None } else { kept.find(part) };
+        let mut found: Vec<_> = parts.iter().map(find).collect();
+        let missing: Vec<_> =
+            parts.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(part, _)| part).collect();
+        say(&format!("{set}: {} of {} parts were measured before", parts.len() - missing.len(), parts.len()));
+        if !missing.is_empty() {
+            let payload = payload(rig, &plan.contenders)?;
+            let measured = queue::measure(missing, NR_PARALLEL_GUESTS, kept, |part| self.measure(part, &payload))?;
+            let mut measured = measured.into_iter();
+            found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = measured.next());
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Boots a guest for a part. On their virtual clocks guests do not disturb each other.
+    fn measure<M: Measurable>(&self, part: &BenchmarkPart<M>, payload: &Path) -> Result<PartResult<M>> {
+        let rig = self.rig;
+        say(&format!("{}: measuring takes {} s of the guest's clock", part.name(), part.plan.guest_seconds()));
+        let begin = Instant::now();
+        let machine = GuestMachine { nr_cpus: part.nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
+        let mut guest = rig.boot_patiently(rig.kernel_by_prefix(&part.kernel)?, &machine, payload)?;
+        let measured = compare::run(&mut guest, &part.plan, &part.kernel)?;
+        let took_s = begin.elapsed().as_secs();
+        say(&format!("{}: took {took_s} s", part.name()));
+        Ok(PartResult { part: part.clone(), provenance: self.provenance.clone(), took_s, measured })
+    }
+}
+
+/// A disk with Scherzo, and with the peers that take part.
+fn payload(rig: &Rig, contenders: &[Contender]) -> Result<PathBuf> {
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
-    if plan.contenders.contains(&Contender::Rustland) {
-        let path = tree.path().join(PEER_PATH.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().context("no parent")?)?;
-        fs::copy(peer::rustland(rig.cache(), rig.build_root())?, path).context("cannot install scx_rustland")?;
+    let peers: Vec<_> = contenders.iter().filter_map(|contender| contender.peer()).collect();
+    let dir = tree.path().join(PEER_DIRECTORY.trim_start_matches('/'));
+    fs::create_dir_all(&dir)?;
+    for program in peer::programs(rig.cache(), rig.build_root(), &peers)? {
+        let name = program.file_name().context("a program without a name")?;
+        fs::copy(&program, dir.join(name)).with_context(|| format!("cannot install {}", program.display()))?;
     }
     rig.payload(tree.path())
-}
-
-/// Boots a guest for a part. On their virtual clocks guests do not disturb each other.
-fn measure(rig: &Rig, part: &BenchmarkPart, provenance: &Provenance, payload: &Path) -> Result<PartResult> {
-    say(&format!("{}: measuring takes {} s of the guest's clock", part.name(), part.plan.guest_seconds()));
-    let begin = Instant::now();
-    let machine = GuestMachine { nr_cpus: part.nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
-    let mut guest = rig.boot_patiently(rig.kernel_by_prefix(&part.kernel)?, &machine, payload)?;
-    let samples = compare::run(&mut guest, &part.plan, &part.kernel)?;
-    let took_s = begin.elapsed().as_secs();
-    say(&format!("{}: took {took_s} s", part.name()));
-    Ok(PartResult { part: part.clone(), provenance: provenance.clone(), took_s, samples })
 }
 
 /// A missed promise makes the command fail.
@@ -139,24 +184,42 @@ fn publish(checkout: &Path, text: &str, raw: &str) -> Result<()> {
 }
 
 impl BenchOptions {
-    fn plan(&self) -> ComparisonPlan {
-        let all_if_empty =
-            |chosen: &[Workload]| if chosen.is_empty() { Workload::ALL.to_vec() } else { chosen.to_vec() };
-        let contenders = if self.who.is_empty() { Contender::ALL.to_vec() } else { self.who.clone() };
-        ComparisonPlan { loads: all_if_empty(&self.load), contenders, nr_rounds: self.rounds, seconds: self.seconds }
+    fn wants(&self, set: BenchmarkSet) -> bool {
+        self.publish || self.set == set
+    }
+
+    fn plan<M: Measurable>(&self, set: BenchmarkSet) -> Result<ComparisonPlan<M>> {
+        let contenders = if self.who.is_empty() { set.contenders() } else { self.who.clone() };
+        let (nr_rounds, seconds) = (self.rounds.unwrap_or(set.nr_rounds()), self.seconds.unwrap_or(set.seconds()));
+        Ok(ComparisonPlan { loads: chosen(&self.load)?, contenders, nr_rounds, seconds })
+    }
+
+    /// Fails before anything is built if a load has no such name.
+    fn ensure_sound(&self) -> Result<()> {
+        match self.set {
+            BenchmarkSet::Core | BenchmarkSet::Peers => chosen::<Workload>(&self.load).map(drop),
+            BenchmarkSet::Tools => chosen::<Tool>(&self.load).map(drop),
+        }
     }
 
     /// The command that measures the same again.
     fn command(&self) -> String {
-        let Self { rounds, seconds, cpus, .. } = self;
-        let loads = self.load.iter().map(Workload::to_string).collect::<Vec<_>>();
-        let contenders = self.who.iter().map(|&who| name_of(who).to_owned()).collect::<Vec<_>>();
-        let lists = [("kernel", &self.kernel), ("load", &loads), ("who", &contenders)];
-        let chosen = lists.iter().filter(|(_, values)| !values.is_empty());
-        let begin = chosen.fold("cargo xtask bench".to_owned(), |command, (option, values)| {
-            format!("{command} --{option} {}", values.join(","))
-        });
-        format!("{begin} --rounds {rounds} --seconds {seconds} --cpus {cpus}")
+        let Self { set, rounds, seconds, cpus, .. } = self;
+        let number = |number: &Option<u32>| number.iter().map(u32::to_string).collect::<Vec<_>>();
+        let contenders = self.who.iter().map(|who| who.id().to_owned()).collect::<Vec<_>>();
+        let lists = [
+            ("kernel", &self.kernel),
+            ("load", &self.load),
+            ("who", &contenders),
+            ("rounds", &number(rounds)),
+            ("seconds", &number(seconds)),
+        ];
+        let given = lists.iter().filter(|(_, values)| !values.is_empty());
+        let begin =
+            if self.publish { "cargo xtask bench --publish" } else { &format!("cargo xtask bench --set {set}") };
+        let command = given
+            .fold(begin.to_owned(), |command, (option, values)| format!("{command} --{option} {}", values.join(",")));
+        format!("{command} --cpus {cpus}")
     }
 
     fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a GuestKernel>> {
@@ -167,39 +230,98 @@ impl BenchOptions {
     }
 }
 
-fn parse_load(name: &str) -> Result<Workload, String> {
-    let all = Workload::ALL.map(|load| load.to_string());
-    let found = Workload::ALL.into_iter().find(|load| load.to_string() == name);
-    found.ok_or_else(|| format!("one of {}", all.join(", ")))
-}
-
-fn parse_contender(name: &str) -> Result<Contender, String> {
-    let all = Contender::ALL.map(name_of);
-    let found = Contender::ALL.into_iter().find(|who| name_of(*who) == name);
-    found.ok_or_else(|| format!("one of {}", all.join(", ")))
-}
-
-const fn name_of(contender: Contender) -> &'static str {
-    match contender {
-        Contender::Default => "default",
-        Contender::Rustland => "rustland",
-        Contender::Scherzo => "scherzo",
-        Contender::LowPower => "low-power",
-        Contender::Floor => "floor",
-        Contender::PlainFloor => "plain-floor",
+/// The loads or tools of these names, or, where none is called so, of names that begin so; all if there are no names.
+fn chosen<M: Measurable>(names: &[String]) -> Result<Vec<M>> {
+    let all = M::all();
+    if names.is_empty() {
+        return Ok(all);
     }
+    let mut chosen = Vec::new();
+    for name in names {
+        let called =
+            |is: &dyn Fn(&str) -> bool| all.iter().copied().filter(|one| is(&one.to_string())).collect::<Vec<_>>();
+        let exactly = called(&|full| full == name);
+        let found = if exactly.is_empty() { called(&|full| full.starts_with(&format!("{name}-"))) } else { exactly };
+        if found.is_empty() {
+            let known: Vec<_> = all.iter().map(ToString::to_string).collect();
+            bail!("{name:?} is none of {}", known.join(", "));
+        }
+        chosen.extend(found);
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: BenchOptions,
+    }
+
+    fn options(arguments: &str) -> BenchOptions {
+        let words = ["bench"].into_iter().chain(arguments.split_whitespace());
+        Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).options
+    }
+
     #[test]
-    fn every_load_can_be_named() {
+    fn every_load_and_tool_can_be_named_and_groups_by_their_beginning() {
         for load in Workload::ALL {
-            assert_eq!(parse_load(&load.to_string()), Ok(load));
+            assert_eq!(chosen::<Workload>(&[load.to_string()]).unwrap(), [load]);
         }
-        assert!(parse_load("hogs").unwrap_err().contains("hog1"));
+        let tools = |names: &str| options(&format!("--set tools --load {names}")).plan::<Tool>(BenchmarkSet::Tools);
+        assert_eq!(tools("hackbench").unwrap().loads, [Tool::Hackbench]);
+        assert_eq!(tools("frames").unwrap().loads.len(), 20);
+        assert_eq!(tools("start,frames-144x2+0.5").unwrap().loads.len(), 6);
+        let error = options("--load hogs").ensure_sound().unwrap_err().to_string();
+        assert!(error.starts_with("\"hogs\" is none of idle, hog1"), "{error}");
+        assert!(options("--set peers --load hackbench").ensure_sound().is_err());
+        assert!(options("--set tools --load hog1").ensure_sound().is_err());
+        assert_eq!(chosen::<Tool>(&[]).unwrap(), Tool::all());
+    }
+
+    #[test]
+    fn a_set_has_its_own_rounds_and_seconds_unless_they_are_chosen() {
+        let plan = |arguments: &str, set| {
+            let plan = options(arguments).plan::<Tool>(set).unwrap();
+            (plan.contenders.len(), plan.nr_rounds, plan.seconds)
+        };
+        assert_eq!(plan("", BenchmarkSet::Core), (6, 5, 10));
+        assert_eq!(plan("", BenchmarkSet::Peers), (7, 5, 10));
+        assert_eq!(plan("", BenchmarkSet::Tools), (7, 3, 8));
+        assert_eq!(plan("--who lavd,cosmos --rounds 1 --seconds 2", BenchmarkSet::Tools), (2, 1, 2));
+    }
+
+    #[test]
+    fn all_sets_are_published_together() {
+        let wanted = |arguments: &str| BenchmarkSet::ALL.map(|set| options(arguments).wants(set));
+        assert_eq!(wanted(""), [true, false, false]);
+        assert_eq!(wanted("--set tools"), [false, false, true]);
+        assert_eq!(wanted("--publish"), [true, true, true]);
+        assert!(Cli::try_parse_from(["bench", "--publish", "--set", "core"]).is_err());
+    }
+
+    #[test]
+    fn the_page_and_its_file_are_written_together() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("docs")).unwrap();
+        let page = include_str!("../../../docs/benchmarks.md");
+        fs::write(dir.path().join(PAGE), page).unwrap();
+        publish(dir.path(), "Measured now.\n\n## Linux", "{}\n").unwrap();
+        let written = fs::read_to_string(dir.path().join(PAGE)).unwrap();
+        let (head, _) = page.split_once("\n<!-- Generated by").unwrap();
+        assert!(
+            written.starts_with(head) && written.contains("\n\nMeasured now.\n\n## Linux\n<!-- to here"),
+            "{written}"
+        );
+        assert_eq!(fs::read_to_string(dir.path().join(RAW)).unwrap(), "{}\n");
+        fs::write(dir.path().join(PAGE), "no marks").unwrap();
+        assert!(publish(dir.path(), "text", "other").is_err());
+        assert_eq!(fs::read_to_string(dir.path().join(RAW)).unwrap(), "{}\n", "neither is written");
     }
 
     #[test]
@@ -213,19 +335,11 @@ mod tests {
 
     #[test]
     fn the_command_is_told_without_what_only_this_machine_has() {
-        let options = BenchOptions {
-            kernel: vec!["6.18".into()],
-            load: vec![Workload::Hog1, Workload::Fork],
-            who: vec![Contender::LowPower],
-            rounds: 5,
-            seconds: 10,
-            cpus: 4,
-            again: false,
-            publish: false,
-            json: Some("/tmp/raw.json".into()),
-        };
-        let expected =
-            "cargo xtask bench --kernel 6.18 --load hog1,fork --who low-power --rounds 5 --seconds 10 --cpus 4";
-        assert_eq!(options.command(), expected);
+        let told = |arguments: &str| options(arguments).command();
+        let chosen =
+            "--set tools --kernel 6.18 --load start,frames --who lavd,low-power --rounds 5 --seconds 10 --cpus 2";
+        assert_eq!(told(&format!("{chosen} --again --json /tmp/raw.json")), format!("cargo xtask bench {chosen}"));
+        assert_eq!(told("--publish"), "cargo xtask bench --publish --cpus 4");
+        assert_eq!(told(""), "cargo xtask bench --set core --cpus 4");
     }
 }

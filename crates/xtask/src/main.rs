@@ -44,12 +44,13 @@ enum XtaskCommand {
     Codegen(codegen::CodegenOptions),
     /// Boot a guest and run a command in it
     Guest(guest::GuestOptions),
-    /// Compare with the kernel default, scx_rustland, and the best that any scheduler can do
+    /// Compare with the kernel default, other schedulers, and real-time threads
     ///
-    /// Boots one guest per kernel, on a clock that counts instructions, and measures the contenders in turns. In software
-    /// emulation a guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. Everything, on both
-    /// kernels, takes about 45 minutes on two cores; building scx_rustland, once, 5 to 10 minutes more. A quick look, of
-    /// about 3 minutes: --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
+    /// Boots guests on a clock that counts instructions, and measures the contenders in turns. In software emulation a
+    /// guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. On both kernels, on two free
+    /// cores, the core set takes about 80 minutes, the peers and the tools 2 hours each; building the four peers, once, 20
+    /// minutes more. A run that is interrupted goes on where it was. A quick look, of about 3 minutes: --kernel 6.18
+    /// --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::BenchOptions),
     /// Run a scenario in the simulator: the scheduler's own source over an emulated kernel
     Sim(sim::SimOptions),

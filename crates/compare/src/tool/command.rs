@@ -1,0 +1,115 @@
+//! What is typed for each tool.
+
+use super::{FrameLoad, GameShape, STRESS_SECONDS, Tool};
+
+/// Programs that are started one after the other.
+pub(super) const NR_STARTS: u32 = 40;
+
+/// Reads what the tools need from the disk, so that whoever is first does not pay for it.
+pub(super) const WARM_UP: &str = "hackbench -l 1 -g 1 && perf bench sched messaging -g 1 -l 1 && \
+     perf bench sched pipe -l 10 && stress-ng --switch 1 --timeout 1 && cyclictest --policy=other -l 10 -q && \
+     chrt --max && ls / | sed s/a/b/ && scherzo-bench frames --seconds 1";
+
+/// Longer than any measurement beside them.
+const HOG_SECONDS: u32 = 300;
+/// For the hogs to begin, in seconds.
+const HOGS_SETTLE: u32 = 3;
+
+impl Tool {
+    /// The command for a POSIX shell; a floor is the tool as SCHED_FIFO, the load beside it as ever.
+    pub(super) fn command(self, seconds: u32, is_floor: bool) -> String {
+        match self {
+            Self::Hackbench => "hackbench -l 300 -g 2 -f 10".to_owned(),
+            Self::HackbenchPipes => "hackbench -p -l 300 -g 2 -f 10".to_owned(),
+            Self::Messaging => "perf bench sched messaging -g 2 -l 200".to_owned(),
+            Self::PerfPipe => "perf bench sched pipe -l 20000".to_owned(),
+            Self::Switch => format!("stress-ng --switch 0 --timeout {STRESS_SECONDS} --metrics-brief 2>&1"),
+            Self::ProgramStart => beside_hogs(&starts(is_floor)),
+            Self::Cyclictest => {
+                let policy = if is_floor { "fifo --priority=1" } else { "other" };
+                beside_hogs(&format!("cyclictest --policy={policy} -t 2 -i 5000 -l 1000 -q"))
+            }
+            Self::Frames(game, load) => {
+                let rt = if is_floor { " --rt" } else { "" };
+                format!("scherzo-bench frames --json --seconds {seconds} {} {}{rt}", game.options(), load.options())
+            }
+        }
+    }
+}
+
+/// Runs a command beside two hogs per CPU, which must outlast it.
+fn beside_hogs(command: &str) -> String {
+    format!(
+        "scherzo-bench shares --seconds {HOG_SECONDS} --group name=hogs,count=2/cpu >/dev/null & hogs=$!; \
+         sleep {HOGS_SETTLE}; {command}; status=$?; kill $hogs || status=1; wait $hogs; exit $status"
+    )
+}
+
+/// Prints the clock in ns before the first start and after the last.
+fn starts(is_floor: bool) -> String {
+    let policy = if is_floor { "chrt --fifo --pid 1 $$; " } else { "" };
+    format!(
+        "{policy}i=0; begin=$(date +%s%N); while [ $i -lt {NR_STARTS} ]; do i=$((i + 1)); \
+         sh -c 'ls / | sed s/a/b/' >/dev/null; done; echo $begin $(date +%s%N)"
+    )
+}
+
+impl GameShape {
+    const fn options(self) -> &'static str {
+        match self {
+            Self::Heavy => "--rate 60 --game-ms 8 --compositor-ms 1.5",
+            Self::Light => "--rate 60 --game-ms 3 --compositor-ms 1",
+            Self::Fast => "--rate 144 --game-ms 2 --compositor-ms 0.5",
+            Self::Threaded => "--rate 60 --game-ms 12 --threads 3 --compositor-ms 1",
+        }
+    }
+}
+
+impl FrameLoad {
+    const fn options(self) -> &'static str {
+        match self {
+            Self::Hog1 => "--group name=load,count=1/cpu",
+            Self::Hog2 => "--group name=load,count=2/cpu",
+            Self::Niced => "--group name=load,count=2/cpu,nice=19",
+            Self::Fork => "--load fork",
+            Self::Nappers => "--group name=load,count=2/cpu,work=4ms,sleep=100us",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::super::output;
+    use super::*;
+
+    #[test]
+    fn a_floor_is_the_tool_in_real_time_and_not_its_load() {
+        let frames = Tool::Frames(GameShape::Heavy, FrameLoad::Hog2);
+        let expected = "scherzo-bench frames --json --seconds 8 --rate 60 --game-ms 8 --compositor-ms 1.5 \
+                        --group name=load,count=2/cpu";
+        assert_eq!(frames.command(8, false), expected);
+        assert_eq!(frames.command(8, true), format!("{expected} --rt"));
+        let cyclictest = Tool::Cyclictest.command(8, true);
+        assert!(cyclictest.find("shares") < cyclictest.find("cyclictest --policy=fifo"), "{cyclictest}");
+        let start = Tool::ProgramStart.command(8, true);
+        assert!(start.find("sleep") < start.find("chrt --fifo --pid 1 $$;"), "{start}");
+        assert!(!Tool::ProgramStart.command(8, false).contains("chrt"));
+    }
+
+    /// The commands that are more than a program and its options are run, with other hogs.
+    #[test]
+    fn programs_are_started_while_the_hogs_last() {
+        let run = |hogs: &str| {
+            let command = Tool::ProgramStart.command(8, false);
+            let (_, rest) = command.split_once(" & ").unwrap();
+            let script = format!("{hogs} & {}", rest.replace("sleep 3;", "sleep 0.1;"));
+            Command::new("sh").args(["-c", &script]).output().unwrap()
+        };
+        let lasting = run("sleep 100");
+        assert!(lasting.status.success(), "{lasting:?}");
+        assert!(output::starts(&String::from_utf8(lasting.stdout).unwrap(), NR_STARTS).unwrap()[0] > 0.0);
+        assert_eq!(run("true").status.code(), Some(1), "there were no hogs");
+    }
+}
