@@ -36,6 +36,8 @@ pub enum Tool {
     Switch,
     /// Programs started one after the other, beside two hogs per CPU.
     ProgramStart,
+    /// The same with a pause before each.
+    ProgramStartApart,
     /// Two threads that sleep for 5 ms, beside two hogs per CPU.
     Cyclictest,
     /// A game and its compositor beside a load.
@@ -153,7 +155,7 @@ impl Tool {
             Self::Hackbench | Self::HackbenchPipes | Self::Messaging => &const { [amount("", "s")] },
             Self::PerfPipe => &const { [rate("operations/s")] },
             Self::Switch => &const { [rate("bogo ops/s")] },
-            Self::ProgramStart => &const { [amount("", "ms")] },
+            Self::ProgramStart | Self::ProgramStartApart => &const { [amount("", "ms")] },
             Self::Cyclictest => &const { [amount("avg", "µs"), amount("max", "µs")] },
             Self::Frames(..) => &const { [MISSED, amount("wake p95", "µs"), amount("wake p99", "µs")] },
         }
@@ -166,6 +168,7 @@ impl Tool {
             Self::PerfPipe => output::perf_rate(output),
             Self::Switch => output::stress_rate(output, "switch"),
             Self::ProgramStart => output::starts(output, command::NR_STARTS),
+            Self::ProgramStartApart => output::starts(output, command::NR_STARTS_APART),
             Self::Cyclictest => output::cyclictest(output),
             Self::Frames(..) => output::frames(output),
         }
@@ -183,6 +186,7 @@ impl Measurable for Tool {
             Self::PerfPipe,
             Self::Switch,
             Self::ProgramStart,
+            Self::ProgramStartApart,
             Self::Cyclictest,
         ];
         let of = |game| FrameLoad::ALL.map(|load| Self::Frames(game, load));
@@ -195,7 +199,7 @@ impl Measurable for Tool {
             Self::Hackbench | Self::HackbenchPipes | Self::PerfPipe => 2,
             Self::Messaging => 5,
             Self::Switch => STRESS_SECONDS + 1,
-            Self::ProgramStart => 14,
+            Self::ProgramStart | Self::ProgramStartApart => 14,
             Self::Cyclictest => 10,
             // It settles for a second, and measures before how much work takes a µs.
             Self::Frames(..) => seconds + 3,
@@ -204,7 +208,8 @@ impl Measurable for Tool {
 
     /// A floor is the tool as SCHED_FIFO beside a load, so only where there is one.
     fn has(self, contender: Contender) -> bool {
-        let has_load = matches!(self, Self::ProgramStart | Self::Cyclictest | Self::Frames(..));
+        let has_load =
+            matches!(self, Self::ProgramStart | Self::ProgramStartApart | Self::Cyclictest | Self::Frames(..));
         !contender.is_floor() || has_load
     }
 
@@ -241,6 +246,7 @@ impl fmt::Display for Tool {
             Self::PerfPipe => "perf-pipe",
             Self::Switch => "switch",
             Self::ProgramStart => "start",
+            Self::ProgramStartApart => "start-apart",
             Self::Cyclictest => "cyclictest",
             Self::Frames(game, load) => return write!(f, "frames-{}-{}", game.id(), load.id()),
         })
@@ -272,7 +278,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name() {
-        assert_eq!(Tool::all().len(), 7 + 20);
+        assert_eq!(Tool::all().len(), 8 + 20);
         for tool in Tool::all() {
             assert_eq!(Tool::try_from(tool.to_string()), Ok(tool));
         }
@@ -282,7 +288,7 @@ pub(super) mod tests {
     #[test]
     fn a_floor_is_measured_beside_a_load_only() {
         let with_floor: Vec<_> = Tool::all().into_iter().filter(|tool| tool.has(Contender::Floor)).collect();
-        assert_eq!(with_floor.len(), 22);
+        assert_eq!(with_floor.len(), 23);
         assert!(!with_floor.contains(&Tool::Hackbench));
         assert!(Tool::all().into_iter().all(|tool| tool.has(Contender::Default)));
     }

@@ -37,7 +37,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     kernel: Vec<String>,
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half. With "--set tools":
-    /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, cyclictest, frames-60x8+1.5-hog2 and so on, of which
+    /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, start-apart, cyclictest, frames-60x8+1.5-hog2 and so on, of which
     /// the beginning is enough, such as frames or frames-144x2. Without it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     load: Vec<String>,

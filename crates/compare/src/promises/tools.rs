@@ -31,7 +31,7 @@ const fn limit(tool: Tool) -> Option<ToolLimit> {
     match tool {
         Tool::Hackbench | Tool::HackbenchPipes | Tool::Messaging => Some(ToolLimit::OfMessengers(1.03)),
         Tool::PerfPipe | Tool::Switch => Some(ToolLimit::OfDefault(0.92)),
-        Tool::ProgramStart => Some(ToolLimit::OfBest(1.05)),
+        Tool::ProgramStart | Tool::ProgramStartApart => Some(ToolLimit::OfBest(1.05)),
         Tool::Cyclictest => None,
         Tool::Frames(..) => Some(ToolLimit::Missed),
     }

@@ -4,6 +4,12 @@ use super::{FrameLoad, GameShape, STRESS_SECONDS, Tool};
 
 /// Programs that are started one after the other.
 pub(super) const NR_STARTS: u32 = 40;
+/// The same where time passes between two, as where a person starts them.
+pub(super) const NR_STARTS_APART: u32 = 15;
+/// That time, in seconds.
+const START_PAUSE: &str = "0.4";
+/// What is started: three programs.
+const PROGRAMS: &str = "sh -c 'ls / | sed s/a/b/' >/dev/null";
 
 /// Reads what the tools need from the disk, so that whoever is first does not pay for it.
 pub(super) const WARM_UP: &str = "hackbench -l 1 -g 1 && perf bench sched messaging -g 1 -l 1 && \
@@ -25,6 +31,7 @@ impl Tool {
             Self::PerfPipe => "perf bench sched pipe -l 20000".to_owned(),
             Self::Switch => format!("stress-ng --switch 0 --timeout {STRESS_SECONDS} --metrics-brief 2>&1"),
             Self::ProgramStart => beside_hogs(&starts(is_floor)),
+            Self::ProgramStartApart => beside_hogs(&starts_apart(is_floor)),
             Self::Cyclictest => {
                 let policy = if is_floor { "fifo --priority=1" } else { "other" };
                 beside_hogs(&format!("cyclictest --policy={policy} -t 2 -i 5000 -l 1000 -q"))
@@ -45,12 +52,25 @@ fn beside_hogs(command: &str) -> String {
     )
 }
 
+const fn starter_policy(is_floor: bool) -> &'static str {
+    if is_floor { "chrt --fifo --pid 1 $$; " } else { "" }
+}
+
 /// Prints the clock in ns before the first start and after the last.
 fn starts(is_floor: bool) -> String {
-    let policy = if is_floor { "chrt --fifo --pid 1 $$; " } else { "" };
     format!(
-        "{policy}i=0; begin=$(date +%s%N); while [ $i -lt {NR_STARTS} ]; do i=$((i + 1)); \
-         sh -c 'ls / | sed s/a/b/' >/dev/null; done; echo $begin $(date +%s%N)"
+        "{}i=0; begin=$(date +%s%N); while [ $i -lt {NR_STARTS} ]; do i=$((i + 1)); {PROGRAMS}; done; \
+         echo $begin $(date +%s%N)",
+        starter_policy(is_floor)
+    )
+}
+
+/// Prints 0 and the sum of what they took, in ns.
+fn starts_apart(is_floor: bool) -> String {
+    format!(
+        "{}i=0; sum=0; while [ $i -lt {NR_STARTS_APART} ]; do i=$((i + 1)); sleep {START_PAUSE}; begin=$(date +%s%N); {PROGRAMS}; \
+         end=$(date +%s%N); sum=$((sum + end - begin)); done; echo 0 $sum",
+        starter_policy(is_floor)
     )
 }
 
@@ -93,23 +113,26 @@ mod tests {
         assert_eq!(frames.command(8, true), format!("{expected} --rt"));
         let cyclictest = Tool::Cyclictest.command(8, true);
         assert!(cyclictest.find("shares") < cyclictest.find("cyclictest --policy=fifo"), "{cyclictest}");
-        let start = Tool::ProgramStart.command(8, true);
-        assert!(start.find("sleep") < start.find("chrt --fifo --pid 1 $$;"), "{start}");
-        assert!(!Tool::ProgramStart.command(8, false).contains("chrt"));
+        for tool in [Tool::ProgramStart, Tool::ProgramStartApart] {
+            let start = tool.command(8, true);
+            assert!(start.find("sleep") < start.find("chrt --fifo --pid 1 $$;"), "{start}");
+            assert!(!tool.command(8, false).contains("chrt"));
+        }
     }
 
     /// The commands that are more than a program and its options are run, with other hogs.
     #[test]
     fn programs_are_started_while_the_hogs_last() {
-        let run = |hogs: &str| {
-            let command = Tool::ProgramStart.command(8, false);
+        let run = |tool: Tool, hogs: &str| {
+            let command = tool.command(8, false).replace("sleep 3;", "sleep 0.1;").replace("sleep 0.4;", "sleep 0.01;");
             let (_, rest) = command.split_once(" & ").unwrap();
-            let script = format!("{hogs} & {}", rest.replace("sleep 3;", "sleep 0.1;"));
-            Command::new("sh").args(["-c", &script]).output().unwrap()
+            Command::new("sh").args(["-c", &format!("{hogs} & {rest}")]).output().unwrap()
         };
-        let lasting = run("sleep 100");
-        assert!(lasting.status.success(), "{lasting:?}");
-        assert!(output::starts(&String::from_utf8(lasting.stdout).unwrap(), NR_STARTS).unwrap()[0] > 0.0);
-        assert_eq!(run("true").status.code(), Some(1), "there were no hogs");
+        for (tool, nr) in [(Tool::ProgramStart, NR_STARTS), (Tool::ProgramStartApart, NR_STARTS_APART)] {
+            let lasting = run(tool, "sleep 100");
+            assert!(lasting.status.success(), "{lasting:?}");
+            assert!(output::starts(&String::from_utf8(lasting.stdout).unwrap(), nr).unwrap()[0] > 0.0);
+            assert_eq!(run(tool, "true").status.code(), Some(1), "there were no hogs");
+        }
     }
 }
