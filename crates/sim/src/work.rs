@@ -54,6 +54,8 @@ pub struct Work {
     /// When the piece of work became due that it is at.
     due_ns: u64,
     woke_successor: bool,
+    /// It has slept since its last child ended.
+    has_napped: bool,
     /// The task that forked it.
     parent: Option<TaskId>,
     /// When its timer wakes it.
@@ -84,6 +86,7 @@ impl Work {
             nr_pending: 0,
             due_ns: 0,
             woke_successor: false,
+            has_napped: false,
             parent: None,
             wake_at: None,
             script: None,
@@ -134,6 +137,10 @@ impl Work {
             WorkKind::ForkStorm if std::mem::take(&mut self.woke_successor) => (Next::Compute(self.compute_ns), None),
             WorkKind::ForkWait if std::mem::take(&mut self.woke_successor) => {
                 (Next::Sleep { until: None, then_ns: self.compute_ns / 10 }, None)
+            }
+            WorkKind::ForkWait if self.sleep_ns > 0 && !std::mem::take(&mut self.has_napped) => {
+                self.has_napped = true;
+                (Next::Sleep { until: Some(now + self.sleep_ns), then_ns: self.compute_ns / 10 }, None)
             }
             WorkKind::ForkStorm | WorkKind::ForkWait => {
                 self.woke_successor = true;

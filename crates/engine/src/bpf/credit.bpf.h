@@ -357,6 +357,49 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	return 0;
 }
 
+/* Between a program that was started and who waits for all of it are a shell, and what that starts. */
+#define MAX_WAITING_PARENTS 3
+
+/* It waits for the end of a child, in wait4() or waitid(). */
+static __always_inline bool waits_for_child(const struct task_struct *p)
+{
+	const struct list_head *head = &p->signal->wait_chldexit.head;
+
+	return head->next != head;
+}
+
+/*
+ * The task has used up its credit. If its parent waits for it, what it does is its parent's work: it goes on with what the parent has
+ * left, or the parent's parent that waits in turn. The sum stays what it was, and the rest goes back when it ends. Without that a
+ * program that is started, of several processes, would have used up its part while who waits for it keeps half.
+ */
+VERIFIED_ONCE int borrow_from_parents(struct task_struct *p __arg_trusted, struct task_ctx *tctx)
+{
+	struct task_struct *parent = p->real_parent;
+	u32 distance;
+
+	/* Who has been reaped may have a parent that is gone. */
+	if (!tctx || p->flags & PF_EXITING)
+		return false;
+	for (distance = 0; distance < MAX_WAITING_PARENTS; distance++) {
+		struct task_ctx *parent_ctx;
+		s64 credit_ns;
+
+		if (!parent || !waits_for_child(parent))
+			break;
+		parent_ctx = task_ctx(parent);
+		if (!parent_ctx || !READ_ONCE(parent_ctx->slept_since_ns) || parent_ctx->group != tctx->group)
+			break;
+		credit_ns = READ_ONCE(parent_ctx->credit_ns);
+		if (credit_ns > 0 && __sync_val_compare_and_swap(&parent_ctx->credit_ns, credit_ns, 0) == credit_ns)
+			tctx->credit_ns += credit_ns;
+		if (tctx->credit_ns > 0)
+			break;
+		parent = parent->real_parent;
+	}
+	return tctx->credit_ns > 0;
+}
+
 /*
  * Charges what the task has run since it was charged last. From its CPU, while it runs or stops there, after the kernel has
  * brought its account up to date.
@@ -374,7 +417,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	charge_for(tctx, ran_ns, now);
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
-	if (tctx->prompt && tctx->credit_ns <= 0) {
+	if (tctx->prompt && tctx->credit_ns <= 0 && !borrow_from_parents(p, tctx)) {
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 		count_weight(tctx, llc);
 	}

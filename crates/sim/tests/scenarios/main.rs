@@ -188,6 +188,14 @@ fn starting_programs_gets_its_share() {
     all_are_fair("fork-wait", 10);
 }
 
+/// Who waits for a program has it go on with its own credit once the program's half is used up.
+#[test]
+fn a_program_that_somebody_waits_for_does_not_wait_for_hogs() {
+    let report = outcome("program-start");
+    all_rules_hold(&report);
+    assert!(report.group("starts").expect("a group").longest_gap_ns < 1_000_000, "{report}");
+}
+
 /// The engine has never heard of any of them.
 #[test]
 fn programs_that_end_do_not_wake_the_engine() {
