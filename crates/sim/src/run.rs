@@ -410,9 +410,8 @@ impl<'a> Simulation<'a> {
 
     fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
         let Some(work) = self.works[id].as_ref().map(|work| work.of_child(id)) else { return };
-        let is_awaited = work.waiting_parent().is_some();
+        self.machine.tasks[id].wait_for_child(work.waiting_parent().is_some());
         let child = self.create(cpu, self.machine.tasks[id].group, "child", work);
-        self.machine.tasks[id].wait_for_child(is_awaited);
         let parent = self.machine.tasks[id].raw();
         let task = &mut self.machine.tasks[child];
         task.kernel_mut().real_parent = parent;
