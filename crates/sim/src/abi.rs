@@ -170,13 +170,6 @@ pub struct SchedExtEntity {
     pub flags: u32,
 }
 
-/// `struct list_head`, where it stands for `struct signal_struct` as well, of which it is all that the scheduler uses.
-#[repr(C)]
-pub struct ListHead {
-    /// Itself if the list is empty.
-    pub next: *mut Self,
-}
-
 /// `struct task_struct`, with the fields that the scheduler uses.
 #[repr(C)]
 pub struct TaskStruct {
@@ -210,8 +203,6 @@ pub struct TaskStruct {
     pub sched_task_group: *mut TaskGroup,
     /// Its control groups; none is in the root.
     pub cgroups: *mut CssSet,
-    /// What its process has: whether somebody there waits for a child.
-    pub signal: *mut ListHead,
     /// What sched_ext keeps of it.
     pub scx: SchedExtEntity,
     /// Its name.

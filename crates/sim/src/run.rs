@@ -354,7 +354,6 @@ impl<'a> Simulation<'a> {
                 self.machine.tasks[id].kernel_mut().flags |= EXITING;
                 if let Some(parent) = self.works[id].as_ref().and_then(Work::waiting_parent) {
                     self.machine.wake(cpu, parent, true);
-                    self.machine.tasks[parent].wait_for_child(false);
                 }
                 self.machine.tasks[id].state = State::Dead;
                 self.machine.schedule(cpu);
@@ -410,7 +409,6 @@ impl<'a> Simulation<'a> {
 
     fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
         let Some(work) = self.works[id].as_ref().map(|work| work.of_child(id)) else { return };
-        self.machine.tasks[id].wait_for_child(work.waiting_parent().is_some());
         let child = self.create(cpu, self.machine.tasks[id].group, "child", work);
         let parent = self.machine.tasks[id].raw();
         let task = &mut self.machine.tasks[child];

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::abi::{CpuMask, CssSet, ListHead, SchedExtEntity, TaskGroup, TaskStruct};
+use crate::abi::{CpuMask, CssSet, SchedExtEntity, TaskGroup, TaskStruct};
 use crate::scenario::SchedPolicySpec;
 
 /// Index in the machine's table of tasks.
@@ -63,8 +63,6 @@ struct Block {
     mask: CpuMask,
     /// The CPU that it may not leave while its migration is disabled.
     own_cpu: CpuMask,
-    /// Who waits for its children: it, or nobody.
-    waiters: ListHead,
 }
 
 /// What the task is, in the kernel's terms.
@@ -213,7 +211,6 @@ impl Task {
                 cpus_ptr: std::ptr::null_mut(),
                 sched_task_group: identity.task_group,
                 cgroups: identity.cgroups,
-                signal: std::ptr::null_mut(),
                 scx: SchedExtEntity { slice: 0, dsq_vtime: 0, weight: scx_weight_of(identity), flags: 0 },
                 comm,
                 migration_disabled: 0,
@@ -222,7 +219,6 @@ impl Task {
             },
             mask: identity.mask.clone(),
             own_cpu: CpuMask::EMPTY,
-            waiters: ListHead { next: std::ptr::null_mut() },
         });
         let block = NonNull::from(Box::leak(block));
         let at = block.as_ptr();
@@ -230,8 +226,6 @@ impl Task {
         // SAFETY: the block was just allocated, nobody else has it, and each field is written through its own place.
         unsafe {
             (*at).task.cpus_ptr = &raw mut (*at).mask;
-            (*at).task.signal = &raw mut (*at).waiters;
-            (*at).waiters.next = &raw mut (*at).waiters;
             // Like the first process; a fork says otherwise.
             (*at).task.real_parent = &raw mut (*at).task;
         }
@@ -278,17 +272,6 @@ impl Task {
     pub fn kernel_mut(&mut self) -> &mut TaskStruct {
         // SAFETY: as above, and `self` is borrowed alone.
         unsafe { &mut self.block.as_mut().task }
-    }
-
-    /// Whether it waits for a child, as in `wait4()`.
-    #[allow(unsafe_code)]
-    pub fn wait_for_child(&mut self, waits: bool) {
-        let at = self.block.as_ptr();
-        // SAFETY: as above. The scheduler looks only at whether the list is empty, which another address than its own denies.
-        unsafe {
-            let waiters = &raw mut (*at).waiters;
-            (*waiters).next = if waits { std::ptr::null_mut() } else { waiters };
-        }
     }
 
     /// Where it may run: `cpus_ptr`.

@@ -62,19 +62,6 @@ struct sched_ext_entity {
 	u32 flags;
 };
 
-struct list_head {
-	struct list_head *next;
-};
-
-struct wait_queue_head {
-	struct list_head head;
-};
-typedef struct wait_queue_head wait_queue_head_t;
-
-struct signal_struct {
-	wait_queue_head_t wait_chldexit;
-};
-
 struct sched_entity {
 	unsigned char custom_slice;
 	u64 sum_exec_runtime;
@@ -95,7 +82,6 @@ struct task_struct {
 	struct cpumask *cpus_ptr;
 	struct task_group *sched_task_group;
 	struct css_set *cgroups;
-	struct signal_struct *signal;
 	struct sched_ext_entity scx;
 	char comm[16];
 	u16 migration_disabled;
