@@ -14,6 +14,9 @@
  * needs a quarter of the highest frequency gets half of it, and one that computes all the time gets all.
  *
  * Sources. PELT and util_est of kernel/sched/fair.c. schedutil adds a quarter to what is asked for.
+ *
+ * Limits. Fast and slow cores count alike: a task that moves to a slow one asks there for what it used on a fast one, until it has run.
+ * A governor that can be had only after loading is not noticed.
  */
 #ifndef SCHERZO_PERFORMANCE_BPF_H
 #define SCHERZO_PERFORMANCE_BPF_H
@@ -22,7 +25,7 @@
 #include "kind.bpf.h"
 #include "state.bpf.h"
 
-/* Set before loading: some CPU has the governor schedutil; else the verifier removes all of this. */
+/* Set before loading: some CPU can have the governor schedutil; else the verifier removes all of this. */
 const volatile bool asks_for_performance;
 
 /* What batch work may ask of a CPU's clock in low-power mode, of SCX_CPUPERF_ONE. */

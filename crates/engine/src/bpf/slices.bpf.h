@@ -6,7 +6,8 @@
  * them takes that much longer.
  *
  * Approach. A timer of the CPU ends the slice, but only one that is much shorter than the distance of two ticks (timed_slice_us of the
- * control page; the setting slice_timer, which is about the kernel seat only), and only if a task waits. So an idle or lightly loaded CPU never has such a timer.
+ * control page; the setting slice_timer, which is about the kernel seat only), and only if a task waits. So an idle or lightly loaded
+ * CPU never has such a timer. What is left of a slice that was interrupted may be short as well.
  *
  * Sources. HRTICK of kernel/sched/core.c; the slices of scx_eevdf, which end all by timer.
  *
