@@ -46,6 +46,11 @@ typedef long long s64;
 /* As much as a task must have when it wakes to become prompt. It stays so until nothing is left. */
 #define POLICY_CREDIT_ENTER_NS ((s64)(8 * POLICY_MSEC))
 /*
+ * With less than that, at a tick, a task goes on with the credit of parents that wait for it: with what it runs for in two of the
+ * longest ticks, as it is not charged for the last one yet, and the next look is at the next one.
+ */
+#define POLICY_BORROW_BELOW_NS ((s64)(20 * POLICY_MSEC))
+/*
  * As much as a task can owe that has run without credit, and has to sleep off before it has any again. If it owed nothing, one long
  * sleep would be enough to become prompt, however long it runs after that: 12 ms of work and naps of 4.6 ms would be prompt each time.
  */

@@ -340,8 +340,10 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
 	tctx->last_sleep_ns = tctx->slept_ns;
 	note_use(tctx, now);
-	if (slept_ns > 0)
+	if (slept_ns > 0) {
 		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(p, tctx));
+		tctx->waits_for_child = false;
+	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
@@ -354,6 +356,42 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	tctx->due_ns = 0;
 	if (tctx->prompt)
 		yield_to_fair(tctx, tctx->llc, keep_deadline(p, tctx, 0, now));
+	return 0;
+}
+
+/* Between a program that was started and who waits for all of it are a shell, and what that starts. */
+#define MAX_WAITING_PARENTS 3
+
+/*
+ * A prompt task that runs has little credit left. If its parent waits for it, what it does is its parent's work: it goes on with what
+ * the parent has left, or the parent's parent that waits in turn. The sum stays what it was, and the rest goes back when the task
+ * ends. Without that a program that is started, of several processes, would have used up its part while who waits for it keeps half. A
+ * parent that sleeps is taken to wait for its children if only their ends have woken it since it forked.
+ *
+ * Called at ticks only: in charge(), it would be verified with each program that charges a task, a tenth of the time to load.
+ */
+VERIFIED_ONCE int borrow_from_parents(struct task_struct *p __arg_trusted, struct task_ctx *tctx)
+{
+	struct task_struct *parent = p->real_parent;
+	u32 distance;
+
+	/* Who has been reaped may have a parent that is gone. */
+	if (!tctx || p->flags & PF_EXITING)
+		return 0;
+	for (distance = 0; distance < MAX_WAITING_PARENTS; distance++) {
+		struct task_ctx *parent_ctx = parent ? task_ctx(parent) : NULL;
+		s64 credit_ns;
+
+		if (!parent_ctx || !parent_ctx->waits_for_child || !READ_ONCE(parent_ctx->slept_since_ns) ||
+		    parent_ctx->group != tctx->group)
+			break;
+		credit_ns = READ_ONCE(parent_ctx->credit_ns);
+		if (credit_ns > 0 && __sync_val_compare_and_swap(&parent_ctx->credit_ns, credit_ns, 0) == credit_ns) {
+			tctx->credit_ns += credit_ns;
+			break;
+		}
+		parent = parent->real_parent;
+	}
 	return 0;
 }
 
@@ -453,6 +491,7 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	child->prompt = parent->prompt && half_ns > 0;
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;
+	parent->waits_for_child = true;
 }
 
 /*

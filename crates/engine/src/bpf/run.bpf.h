@@ -22,6 +22,8 @@ static __always_inline void charge_running(struct task_struct *p, struct cpu_ctx
 	if (!tctx || is_engine(p))
 		return;
 	was_prompt = tctx->prompt;
+	if (was_prompt && tctx->credit_ns < POLICY_BORROW_BELOW_NS)
+		borrow_from_parents(p, tctx);
 	charge(p, tctx, cpuc->llc, now);
 	if (was_prompt && !tctx->prompt && !is_kthread(p)) {
 		WRITE_ONCE(cpuc->burst_since_ns, 0);

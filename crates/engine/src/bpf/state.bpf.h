@@ -280,6 +280,7 @@ struct task_ctx {
 	u32 group; /* the number of its group when it was weighed last */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
+	bool waits_for_child; /* it has forked, and has been woken by ends of its children only since */
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
 	u32 nr_failed_trials;
