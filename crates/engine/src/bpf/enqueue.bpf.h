@@ -218,7 +218,7 @@ void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
 		return;
 	cancel_flight(tctx);
 	if (deq_flags & SCX_DEQ_SLEEP)
-		uncount_weight(tctx);
+		uncount_weight(tctx, scx_bpf_now());
 }
 
 #endif /* SCHERZO_ENQUEUE_BPF_H */

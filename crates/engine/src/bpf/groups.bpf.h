@@ -71,7 +71,9 @@ struct group_ctx {
 	u32 parent;
 	u32 weight; /* among its siblings */
 	u32 credit_scale; /* of 1024: below a weight of 1024 what sleeps in it earns less, see policy_credit_of_sleep() */
-	u32 flat_weight; /* what it is worth beside all others, see policy.h */
+	u64 flat_weight; /* what it is worth beside all others, see policy.h */
+	u64 flattened_ns; /* when that was worked out, and what was active in its parent then */
+	u64 active_around;
 	u32 overspent; /* its tasks do not go first */
 	u32 limiter; /* the lowest group with a limit, of this one and those above; ROOT_GROUP if there is none */
 };
@@ -107,6 +109,7 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 
 	group->task_group = (u64)tg;
 	group->read_ns = now;
+	group->flattened_ns = 0;
 	group->weight = tg->idle ? POLICY_WEIGHT_IDLE : shares >> GROUP_SHARES_SHIFT ?: 1;
 	if (is_foreground_group(tg))
 		group->weight = raised_weight(group->weight);
@@ -128,6 +131,14 @@ static __always_inline bool is_fresh(const struct group_ctx *group, const struct
 	return group->task_group == (u64)tg && time_delta(now, group->read_ns) < (s64)GROUP_READ_PERIOD_NS;
 }
 
+/* The same of its limits, too. Only a group that is known has been read. */
+static __always_inline bool is_current(const struct task_group *tg, u64 now)
+{
+	const struct group_ctx *group = group_ctx(tg->css.id);
+
+	return group && is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS;
+}
+
 /* Scales from below: a change higher up reaches the scale of a group one period later for each level. */
 static __always_inline void update_credit_scales(u32 number)
 {
@@ -144,11 +155,10 @@ static __always_inline void update_credit_scales(u32 number)
 }
 
 /* What has been active in the group since it was averaged last counts by its time. A race costs a step. */
-static __always_inline void average_active(struct group_ctx *group)
+static __always_inline void average_active(struct group_ctx *group, u64 now)
 {
 	s64 active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK, mean = READ_ONCE(group->mean_active);
-	u64 now = scx_bpf_now(), before_ns = READ_ONCE(group->averaged_ns);
-	s64 passed_us = time_delta(now, before_ns) >> 10;
+	s64 passed_us = time_delta(now, READ_ONCE(group->averaged_ns)) >> 10;
 
 	if (active && passed_us < MEAN_ACTIVE_STEP_US)
 		return;
@@ -197,31 +207,31 @@ static __always_inline u64 word_in_parent(const struct group_ctx *group, u64 cou
  * The group has become active or inactive, or its weight was read: its parent counts it for what it is now, and so on upwards. It
  * takes two steps for each level that changes. More only if other CPUs change the same groups meanwhile, and these look as well.
  */
-VERIFIED_ONCE int carry_up(u32 number)
+VERIFIED_ONCE int carry_up(u32 number, u64 now)
 {
 	u32 step, changed_parent = ROOT_GROUP;
 
 	bpf_for(step, 0, 4 * MAX_GROUP_LEVELS) {
 		struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
-		u64 before, now;
+		u64 before, after;
 
 		if (!group)
 			break;
 		before = READ_ONCE(group->counted);
-		now = word_in_parent(group, before);
-		if (before == now) {
+		after = word_in_parent(group, before);
+		if (before == after) {
 			number = changed_parent;
 			changed_parent = ROOT_GROUP;
 			continue;
 		}
-		if (__sync_val_compare_and_swap(&group->counted, before, now) != before)
+		if (__sync_val_compare_and_swap(&group->counted, before, after) != before)
 			continue;
-		changed_parent = group_in_word(before ?: now);
+		changed_parent = group_in_word(before ?: after);
 		group = group_ctx(changed_parent);
 		if (!group)
 			break;
-		average_active(group);
-		__sync_fetch_and_add(&group->active, active_in_word(now) - active_in_word(before));
+		average_active(group, now);
+		__sync_fetch_and_add(&group->active, active_in_word(after) - active_in_word(before));
 	}
 	return 0;
 }
@@ -230,14 +240,14 @@ VERIFIED_ONCE int carry_up(u32 number)
 int read_limits(struct task_struct *p __arg_trusted, u32 number, u64 now);
 
 /* The group that was read last is in this one. */
-static __always_inline void link_group(u32 number, u32 parent)
+static __always_inline void link_group(u32 number, u32 parent, u64 now)
 {
 	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
 	if (!group)
 		return;
 	group->parent = parent;
-	carry_up(number);
+	carry_up(number, now);
 }
 
 /*
@@ -250,6 +260,10 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 	const struct task_group *tg = bpf_core_cast(p, struct task_struct)->sched_task_group;
 	u32 number = ROOT_GROUP, below = ROOT_GROUP, step;
 
+	if (is_root(tg))
+		return ROOT_GROUP;
+	if (is_current(tg, now))
+		return tg->css.id;
 	bpf_for(step, 0, MAX_KNOWN_STEPS) {
 		struct group_ctx *group;
 		u32 above;
@@ -264,12 +278,9 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 		group = group_ctx(above);
 		if (!group)
 			break;
-		if (number == ROOT_GROUP) {
+		if (number == ROOT_GROUP)
 			number = above;
-			if (is_fresh(group, tg, now) && time_delta(now, group->limits_read_ns) < (s64)GROUP_READ_PERIOD_NS)
-				return number;
-		}
-		link_group(below, above);
+		link_group(below, above, now);
 		below = ROOT_GROUP;
 		if (is_fresh(group, tg, now))
 			break;
@@ -279,18 +290,18 @@ VERIFIED_ONCE u32 group_of(struct task_struct *p __arg_trusted, u64 now)
 	}
 	if (number == ROOT_GROUP)
 		return ROOT_GROUP;
-	link_group(below, ROOT_GROUP);
+	link_group(below, ROOT_GROUP, now);
 	update_credit_scales(number);
 	read_limits(p, number, now);
 	return number;
 }
 
 /* By what a group's weight is divided among those that are active in it: not too far from what is active right now. */
-static __always_inline u64 active_weight(struct group_ctx *group, u64 member_weight)
+static __always_inline u64 active_weight(struct group_ctx *group, u64 member_weight, u64 now)
 {
 	u64 active, mean;
 
-	average_active(group);
+	average_active(group, now);
 	active = READ_ONCE(group->active) & ACTIVE_WEIGHT_MASK;
 	mean = READ_ONCE(group->mean_active) >> MEAN_ACTIVE_SHIFT;
 	if (mean < active / 2)
@@ -301,7 +312,7 @@ static __always_inline u64 active_weight(struct group_ctx *group, u64 member_wei
 }
 
 /* A member with this word becomes active in its group, or ceases to be, and with the last the group itself. */
-VERIFIED_ONCE int change_active(u64 grouped, bool active)
+VERIFIED_ONCE int change_active(u64 grouped, bool active, u64 now)
 {
 	u32 number = group_in_word(grouped);
 	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
@@ -311,15 +322,15 @@ VERIFIED_ONCE int change_active(u64 grouped, bool active)
 		return 0;
 	if (!active)
 		change = -change;
-	average_active(group);
+	average_active(group, now);
 	before = __sync_fetch_and_add(&group->active, change);
 	if (has_active(before) != has_active(before + change))
-		carry_up(number);
+		carry_up(number, now);
 	return 0;
 }
 
 /* The task is runnable in this group, with this weight. The CPU that swaps the word takes back what it said. */
-static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 weight)
+static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 weight, u64 now)
 {
 	u64 now_grouped = number == ROOT_GROUP ? 0 : grouped_word(number, weight);
 	u64 before;
@@ -328,25 +339,35 @@ static __always_inline void join_group(struct task_ctx *tctx, u32 number, u32 we
 		return;
 	before = __sync_lock_test_and_set(&tctx->grouped, now_grouped);
 	if (now_grouped)
-		change_active(now_grouped, true);
+		change_active(now_grouped, true, now);
 	if (before)
-		change_active(before, false);
+		change_active(before, false, now);
 }
 
-static __always_inline void leave_group(struct task_ctx *tctx)
+static __always_inline void leave_group(struct task_ctx *tctx, u64 now)
 {
-	join_group(tctx, ROOT_GROUP, 0);
+	join_group(tctx, ROOT_GROUP, 0, now);
 }
 
-/* What a task of this weight is worth beside all other tasks, in units of 1 / 1024 of the kernel's. It has joined the group. */
-VERIFIED_ONCE u32 flat_weight(u32 number, u32 weight)
+/* What was active around a group when its worth was worked out: that holds for so long, while the same is active directly around it. */
+#define FLATTEN_PERIOD_NS (250 * NSEC_PER_USEC)
+
+/*
+ * What a group is worth beside all others. Where tasks pass messages, to go all the way up for each wake-up would be the dearest part of a
+ * switch.
+ */
+
+VERIFIED_ONCE u64 flatten_group(u32 number, u64 now)
 {
 	struct group_ctx *own = number == ROOT_GROUP ? NULL : group_ctx(number);
+	struct group_ctx *parent = own && own->parent != ROOT_GROUP ? group_ctx(own->parent) : NULL;
 	u64 flat, member_weight;
 	u32 level;
 
 	if (!own)
-		return weight << POLICY_WEIGHT_SHIFT;
+		return 1;
+	WRITE_ONCE(own->flattened_ns, now);
+	WRITE_ONCE(own->active_around, parent ? READ_ONCE(parent->active) : 0);
 	member_weight = own->weight;
 	flat = member_weight << POLICY_WEIGHT_SHIFT;
 	number = own->parent;
@@ -355,12 +376,24 @@ VERIFIED_ONCE u32 flat_weight(u32 number, u32 weight)
 
 		if (!group)
 			break;
-		flat = flat * group->weight / active_weight(group, member_weight);
+		flat = flat * group->weight / active_weight(group, member_weight, now);
 		member_weight = group->weight;
 		number = group->parent;
 	}
 	WRITE_ONCE(own->flat_weight, flat);
-	flat = flat * weight / active_weight(own, weight);
+	return flat;
+}
+
+/* What a task of this weight is worth beside all other tasks, in units of 1 / 1024 of the kernel's. It has joined the group. */
+static __always_inline u32 flat_weight(struct group_ctx *group, u32 number, u32 weight, u64 now)
+{
+	const struct group_ctx *parent = group->parent == ROOT_GROUP ? NULL : group_ctx(group->parent);
+	u64 flat = READ_ONCE(group->flat_weight);
+
+	if (time_delta(now, READ_ONCE(group->flattened_ns)) >= (s64)FLATTEN_PERIOD_NS ||
+	    (parent && READ_ONCE(parent->active) != READ_ONCE(group->active_around)))
+		flat = flatten_group(number, now);
+	flat = flat * weight / active_weight(group, weight, now);
 	if (flat > ~0U)
 		flat = ~0U;
 	return flat ?: 1;

@@ -116,7 +116,7 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 		return;
 	leave_dsq(tctx);
 	forget_release(tctx);
-	uncount_weight(tctx);
+	uncount_weight(tctx, scx_bpf_now());
 	tctx->charged_exec_ns = p->se.sum_exec_runtime;
 	tctx->wait_since_ns = 0;
 	tctx->parked_since_ns = 0;
@@ -130,7 +130,7 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (!page || !tctx)
 		return;
-	uncount_weight(tctx);
+	uncount_weight(tctx, scx_bpf_now());
 	leave_dsq(tctx);
 	forget_release(tctx);
 	if (tctx->slot == SCHERZO_NO_SLOT)

@@ -91,7 +91,7 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 	until_ns = held_up_until_ns(limiter, now);
 	if (!until_ns || signed_delta(until_ns, now + PARK_PERIOD_NS) > 0)
 		until_ns = now + PARK_PERIOD_NS;
-	uncount_weight(tctx);
+	uncount_weight(tctx, now);
 	/*
 	 * What is left for the group is divided in turns: tasks that sleep would otherwise take all of it in time, and others
 	 * nothing.

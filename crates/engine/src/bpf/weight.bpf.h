@@ -63,11 +63,11 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 {
 	u32 number = bpf_core_field_exists(p->sched_task_group) ? group_of(p, now) : ROOT_GROUP;
 	u32 weight = weight_in_foreground(p, weight_of(p));
-	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
 	tctx->group = number;
-	join_group(tctx, number, weight);
-	tctx->weight = group ? flat_weight(number, weight) : weight << POLICY_WEIGHT_SHIFT;
+	join_group(tctx, number, weight, now);
+	tctx->weight = group ? flat_weight(group, number, weight, now) : weight << POLICY_WEIGHT_SHIFT;
 	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL : weight;
 }
 
@@ -111,11 +111,11 @@ static __always_inline void count_weight(struct task_ctx *tctx, u32 llc)
 }
 
 /* The task is not runnable any more. */
-static __always_inline void uncount_weight(struct task_ctx *tctx)
+static __always_inline void uncount_weight(struct task_ctx *tctx, u64 now)
 {
 	u64 before;
 
-	leave_group(tctx);
+	leave_group(tctx, now);
 	if (!READ_ONCE(tctx->counted))
 		return;
 	before = __sync_lock_test_and_set(&tctx->counted, 0);
