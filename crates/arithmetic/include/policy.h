@@ -93,6 +93,12 @@ typedef long long s64;
 #define POLICY_WAKE_LEAD_NS (10 * POLICY_MSEC)
 /* Over about twice this time it is seen what a task uses of the CPUs beside others. */
 #define POLICY_USE_PERIOD_NS (128 * POLICY_MSEC)
+/*
+ * A task whose bursts are briefer than this is due so much later where messages for it gather: hundreds come in that time. The second is
+ * divisible by four, for the marks of use, see POLICY_USE_MASK.
+ */
+#define POLICY_MESSAGE_BURST_NS (100 * POLICY_MSEC / 1000)
+#define POLICY_MESSAGES_GATHER_NS (4 * POLICY_MSEC)
 /* How much earlier a prompt task is due whose use is modest, and moderate. Either is marked in its deadline. */
 #define POLICY_MODEST_AHEAD_NS (550 * POLICY_MSEC)
 #define POLICY_MODERATE_AHEAD_NS (500 * POLICY_MSEC)

@@ -450,7 +450,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	tctx->slept_since_ns = now;
 	llcx = llc_ctx(cpuc->llc);
 	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
-	uncount_weight(tctx);
+	uncount_weight(tctx, now);
 }
 
 /*

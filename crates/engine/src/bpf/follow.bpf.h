@@ -5,7 +5,7 @@
  *
  * Many wakers say that they are about to sleep, and are not: every write to a pipe or a local socket does. One that is to be
  * believed (waker_is_done()) is followed before anything else is tried; others only if there is no CPU to be had at once. And a
- * task whose own CPU is about to be free waits for that.
+ * task whose own CPU is about to be free waits for that. Where one task sends to many others without a pause, these let messages gather.
  */
 #ifndef SCHERZO_FOLLOW_BPF_H
 #define SCHERZO_FOLLOW_BPF_H
@@ -16,10 +16,53 @@
 #include "kind.bpf.h"
 #include "queue.bpf.h"
 
+/* A task that has woken others with so many messages in a burst, and goes on, produces for them. */
+#define NR_MESSAGES_OF_PRODUCER 8
+
 /* How long a waker that promised to sleep may still run. */
 #define SYNC_LEASH_NS (500 * NSEC_PER_USEC)
 /* How much later than the first in the DSQ the task it wakes may be due and still go first. */
 #define FOLLOW_GRACE_NS (500 * NSEC_PER_USEC)
+
+/* Both belong to the same unit or application, as far as these have control groups. */
+static __always_inline bool are_in_same_cgroup(struct task_struct *p, struct task_struct *other)
+{
+	/* Pointers loaded after the cast are never trusted, so the verifier need not find out, see VERIFIED_ONCE. */
+	const struct task_struct *one = bpf_core_cast(p, struct task_struct), *two = bpf_core_cast(other, struct task_struct);
+
+	if (!bpf_core_field_exists(p->cgroups) || one->cgroups == two->cgroups)
+		return true;
+	return one->cgroups && two->cgroups && one->cgroups->dfl_cgrp == two->cgroups->dfl_cgrp;
+}
+
+/*
+ * A task is woken by a message, runs briefly each time, and who sends goes on sending: messages gather before it runs. With a switch for
+ * each few of them, all get less done. So it is due some time later, and if who sends takes turns, so does who receives. Not where they
+ * belong to different applications: one that sends much must not make the desktop, or a bus, late for others.
+ */
+VERIFIED_ONCE int let_messages_gather(struct task_struct *p __arg_trusted, struct task_ctx *tctx)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
+
+	if (!tctx || !cpuc || tctx->mean_burst_ns >= POLICY_MESSAGE_BURST_NS || !cpuc->burst_from_ns)
+		return 0;
+	if (cpuc->nr_messages < NR_MESSAGES_OF_PRODUCER) {
+		cpuc->nr_messages++;
+		return 0;
+	}
+	if (!are_in_same_cgroup(p, bpf_get_current_task_btf()))
+		return 0;
+	tctx->gathers = true;
+	if (!tctx->prompt)
+		return 0;
+	if (READ_ONCE(cpuc->victim_deadline)) {
+		stop_being_prompt(tctx, POLICY_YIELD_AHEAD_NS);
+		tctx->due_ns = 0;
+	} else if (tctx->due_ns) {
+		tctx->due_ns += POLICY_MESSAGES_GATHER_NS;
+	}
+	return 0;
+}
 
 /* The first in a DSQ was due a good while before a task with this deadline. */
 static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)

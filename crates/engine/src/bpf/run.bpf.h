@@ -89,6 +89,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	leave_dsq(tctx);
 	cpuc->burst_from_ns = now - tctx->burst_ns;
 	cpuc->last_burst_ns = tctx->last_burst_ns;
+	cpuc->nr_messages = tctx->burst_ns ? tctx->nr_messages : 0;
 	WRITE_ONCE(cpuc->run_ends_ns, 0);
 	if (READ_ONCE(limits_in_use))
 		run_limited(p, cpu, now);
@@ -126,6 +127,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	cpuc->burst_from_ns = 0;
 	cpuc->runs_engine = false;
+	tctx->nr_messages = cpuc->nr_messages;
 	ours_left(cpuc, now);
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);

@@ -139,6 +139,9 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 	count_weight(tctx, llc);
 	nr_others = READ_ONCE(llcx->nr_fair) + READ_ONCE(nr_in_flight) / nr_llcs;
 	account->vruntime = tctx->vruntime;
+	/* Among those that take turns it comes as much later. */
+	if (tctx->gathers)
+		account->vruntime += policy_virtual_ns(POLICY_MESSAGES_GATHER_NS, tctx->weight);
 	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
 	account->due_ns = tctx->prompt ? tctx->due_ns : 0;
 	account->max_lag = max_lag_of(llcx, page);

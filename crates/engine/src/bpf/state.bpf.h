@@ -204,6 +204,7 @@ struct cpu_ctx {
 	/* Of the task that runs here, for those it wakes: when its burst began, interruptions taken off, 0 if it is none of ours. */
 	u64 burst_from_ns;
 	u64 last_burst_ns; /* how long the one before that was */
+	u32 nr_messages; /* with which it has woken others in its burst */
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */
 	/* See performance.bpf.h. */
@@ -282,6 +283,8 @@ struct task_ctx {
 	u64 vruntime;
 	bool waits_for_child; /* it has forked, and has been woken by ends of its children only since */
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
+	bool gathers; /* messages, see let_messages_gather() */
+	u32 nr_messages; /* what its CPU's was when it stopped */
 	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
 	u32 nr_failed_trials;
 	u64 tried_ns; /* when its last trial began */

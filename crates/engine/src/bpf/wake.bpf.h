@@ -58,6 +58,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx
 	tctx->woken = true;
 	tctx->last_burst_ns = tctx->burst_ns;
 	tctx->burst_ns = 0;
+	tctx->gathers = false;
 	credit_sleep(p, tctx, now);
 	start_waiting(p, tctx, now);
 }
@@ -164,6 +165,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
 		note_feeding(tctx, wake_flags);
+		if (wake_flags & SCX_WAKE_SYNC)
+			let_messages_gather(p, tctx);
 	}
 	if (word.full_user || gets_no_interrupts())
 		return prev_cpu;
