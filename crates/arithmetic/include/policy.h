@@ -83,6 +83,8 @@ typedef long long s64;
 /* The longest slice, and the shortest, turns against a task's weight aside. */
 #define POLICY_SLICE_MAX_NS (20 * POLICY_MSEC)
 #define POLICY_SLICE_MIN_NS (1 * POLICY_MSEC)
+/* Slices end at ticks that are mostly this far apart; where they are further apart, all short slices end by timer. */
+#define POLICY_TICK_NS (4 * POLICY_MSEC)
 /* What a task gets at least when it has waited so long. */
 #define POLICY_TURN_NS (POLICY_MSEC / 4)
 /* The part of the CPUs' time that such turns may take. */
@@ -302,16 +304,14 @@ static inline s64 policy_max_lag(u64 fair_weight, u64 nr_fair, u64 nr_cpus)
 }
 
 /*
- * The slice of a task that is not prompt: no longer than what puts it as far behind the others as the longest wait. One that weighs
- * next to nothing would otherwise get a whole slice at each of the turns that it has against its weight.
+ * How long a task that is not prompt may run until it is as far ahead of the others as the longest wait lets it be. A slice is no longer
+ * than that: one that weighs next to nothing would otherwise get a whole slice at each of the turns that it has against its weight.
  */
-static inline u64 policy_fair_slice(u64 slice_ns, u32 flat_weight, s64 max_lag)
+static inline u64 policy_longest_turn(u32 flat_weight, s64 max_lag)
 {
 	u64 turn_ns = (u64)max_lag * flat_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT);
 
-	if (turn_ns < POLICY_TURN_NS)
-		turn_ns = POLICY_TURN_NS;
-	return turn_ns < slice_ns ? turn_ns : slice_ns;
+	return turn_ns < POLICY_TURN_NS ? POLICY_TURN_NS : turn_ns;
 }
 
 /* How far the virtual clock advances in a time, while tasks of these flat weights in sum take turns on so many CPUs. */
@@ -424,6 +424,7 @@ static inline struct policy_turn policy_turn_of(const struct policy_account *tas
 		.vtime = task->prompt && !by_arrival ? task->due_ns : task->vruntime,
 		.first = task->prompt && !by_arrival,
 	};
+	u64 longest_ns;
 
 	if (task->asked_slice_us)
 		slice_ns = (u64)task->asked_slice_us * (POLICY_MSEC / 1000);
@@ -435,8 +436,14 @@ static inline struct policy_turn policy_turn_of(const struct policy_account *tas
 		slice_ns = POLICY_SLICE_MAX_NS;
 	if (slice_ns < POLICY_SLICE_MIN_NS)
 		slice_ns = POLICY_SLICE_MIN_NS;
-	turn.slice_ns = task->prompt ? slice_ns : policy_fair_slice(slice_ns, task->weight, task->max_lag);
-	turn.timed = turn.slice_ns < slice_ns;
+	turn.slice_ns = slice_ns;
+	if (task->prompt)
+		return turn;
+	longest_ns = policy_longest_turn(task->weight, task->max_lag);
+	if (longest_ns < slice_ns)
+		turn.slice_ns = longest_ns;
+	/* What it runs until the next tick beyond that would be forgotten, see policy_max_lag(): thousands take more than their share. */
+	turn.timed = longest_ns < slice_ns || longest_ns < POLICY_TICK_NS;
 	return turn;
 }
 

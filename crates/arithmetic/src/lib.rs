@@ -119,7 +119,13 @@ mod tests {
     fn a_task_that_weighs_next_to_nothing_has_a_short_turn_that_a_timer_ends() {
         let idle = TaskAccount { weight: 3 << 10, ..hog() };
         let turn = idle.turn(5 * MS, false);
-        assert_eq!((turn.slice_ns, turn.timed), (5 * MS / 2, 0), "3 in 1024 of a second are 2.9 ms");
+        assert_eq!(
+            (turn.slice_ns, turn.timed),
+            (5 * MS / 2, 1),
+            "3 in 1024 of a second are 2.9 ms, and ticks are 4 ms apart"
+        );
+        let niced = TaskAccount { weight: 15 << 10, ..hog() }.turn(5 * MS, false);
+        assert_eq!((niced.slice_ns, niced.timed), (5 * MS / 2, 0), "15 in 1024 of a second are 14.6 ms");
         let crowded = TaskAccount { max_lag: 10 * MS as i64, ..idle };
         assert_eq!(crowded.turn(5 * MS, false).slice_ns, TURN_NS);
         assert_eq!(crowded.turn(5 * MS, false).timed, 1);

@@ -13,8 +13,7 @@ const TOLERANCE_PERCENT: u64 = 10;
 const TOLERANCE_OF_CPU: u64 = 10;
 
 /// Mixtures that are known to miss that.
-const KNOWN: [(u64, &str); 3] = [
-    (17, "a heavy task that can use one CPU only makes the others' turns against their weight come sooner"),
+const KNOWN: [(u64, &str); 2] = [
     (28, "a heavy task that naps waits for up to 4 ms rather than take a CPU at once"),
     (49, "what a task cannot use of its group's part, as it can use one CPU only, goes to all instead of to its group"),
 ];

@@ -267,6 +267,13 @@ fn nobody_waits_for_ever_in_a_crowd() {
     assert!(latest_ns("sleepers") < 10_000_000_000 && latest_ns("pinned") < 4_000_000_000, "{report}");
 }
 
+/// What runs on until a tick, beyond its turn, would be forgotten each time: thousands that weigh next to nothing would take most of what
+/// others should have.
+#[test]
+fn a_crowd_of_little_weight_has_no_more_than_its_share() {
+    all_are_fair("crowd-idle", 30);
+}
+
 /// In each mode, and with both seats.
 fn everywhere() -> impl Iterator<Item = SimulationOptions> {
     let modes = Mode::ALL.iter().map(|mode| SimulationOptions { mode: *mode, ..SimulationOptions::default() });
