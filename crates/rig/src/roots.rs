@@ -1,6 +1,8 @@
 //! The Debian roots: one that builds (and holds QEMU), one that makes packages, one that is booted as the guest, two that
 //! are booted to install packages in and to try every kernel, and two with desktops.
 
+mod contents;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,11 @@ use crate::kernels;
 use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
 pub use crate::system::System;
+use contents::{
+    BUILD_LOAD_SETUP, BUILD_PACKAGES, COMPILER_PACKAGES, DEPENDENCY_PACKAGES, DESKTOP_PACKAGES, DESKTOP_SETUP,
+    GUEST_PACKAGES, NEXT_DESKTOP_PACKAGES, PACKAGE_PACKAGES, PACKAGE_SETUP,
+};
+pub(crate) use contents::{BUILD_SETUP, GUEST_SETUP};
 
 /// Debian 13.
 pub(crate) const STABLE: &str = "trixie";
@@ -25,184 +32,15 @@ const UNSTABLE: &str = "sid";
 /// Another apt may be at work on the machine: a fresh one often updates itself.
 const APT_PATIENCE: &str = "DPkg::Lock::Timeout=120";
 
-/// Everything that compiles, tests and emulates.
-const BUILD_PACKAGES: &[&str] = &[
-    "busybox-static",
-    "ca-certificates",
-    "clang-19",
-    "codespell",
-    "cpio",
-    "dbus-bin",
-    "dbus-daemon",
-    "e2fsprogs",
-    "gcc",
-    "gettext",
-    "kmod",
-    "libadwaita-1-dev",
-    "libc6-dev",
-    "libelf-dev",
-    "libgtk-4-dev",
-    "libseccomp-dev",
-    "make",
-    "pkg-config",
-    "qemu-system-x86",
-    "xz-utils",
-    "zlib1g-dev",
-    "zstd",
-];
-
-/// A small system with the services that a desktop has, and the loads that the cases use.
-const GUEST_PACKAGES: &[&str] = &[
-    "bpftool",
-    "btrfs-progs",
-    "busybox",
-    "ca-certificates",
-    "dbus",
-    "dbus-broker",
-    "gamemode",
-    "gir1.2-umockdev-1.0",
-    "kmod",
-    "libelf1t64",
-    "libpam-systemd",
-    "linux-perf",
-    "login",
-    "polkitd",
-    "power-profiles-daemon",
-    "procps",
-    "python3-gi",
-    "rt-tests",
-    "stress-ng",
-    "systemd",
-    "systemd-sysv",
-    "tuned",
-    "udev",
-    "umockdev",
-    "upower",
-    "util-linux",
-    "xfsprogs",
-    "zlib1g",
-];
-
-/// What `packaging/debian/control` asks for but the compiler, and the tools that make and judge packages of all three kinds.
-const PACKAGE_PACKAGES: &[&str] = &[
-    "build-essential",
-    "clang",
-    "debhelper",
-    "fakeroot",
-    "gettext",
-    "libadwaita-1-dev",
-    "libarchive-tools",
-    "libelf-dev",
-    "libgtk-4-dev",
-    "lintian",
-    "llvm",
-    "makepkg",
-    "pacman-package-manager",
-    "pkgconf",
-    "rpm",
-    "rpmlint",
-    "zlib1g-dev",
-    "zstd",
-];
-
-/// Run inside the package root once it is there. The distribution's own compiler is older than the project needs; a newer
-/// one is in its backports.
-const PACKAGE_SETUP: &str = r#"
-    mirror=$(sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) trixie .*/\2/p' /etc/apt/sources.list | head -n 1)
-    echo "deb $mirror trixie-backports main" >/etc/apt/sources.list.d/backports.list
-    apt="apt-get -q -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root"
-    $apt update
-    $apt install -y --no-install-recommends -t trixie-backports rustc cargo
-    rm -rf /var/cache/apt/archives/*.deb"#;
-
-/// What packages of Scherzo depend on, added to the guest: there is no network when they are installed in it. With what
-/// shows the app there, and uses it as a screen reader does.
-const DEPENDENCY_PACKAGES: &[&str] = &[
-    "at-spi2-core",
-    "dbus-daemon",
-    "gir1.2-atspi-2.0",
-    "gnome-shell",
-    "hicolor-icon-theme",
-    "libadwaita-1-0",
-    "libgtk-4-1",
-    "xdotool",
-    "xvfb",
-];
-
-/// The desktops that people have today: GNOME Shell, the toolkits, a panel with a tray, what reads and uses the
-/// accessibility tree, and fonts for every script that is photographed.
-const DESKTOP_PACKAGES: &[&str] = &[
-    "adwaita-icon-theme",
-    "appstream",
-    "at-spi2-core",
-    "dbus",
-    "dbus-bin",
-    "dbus-daemon",
-    "dconf-gsettings-backend",
-    "desktop-file-utils",
-    "fonts-cantarell",
-    "fonts-dejavu-core",
-    "fonts-noto-cjk",
-    "fonts-noto-core",
-    "gir1.2-atspi-2.0",
-    "gnome-shell",
-    "imagemagick",
-    "libadwaita-1-0",
-    "libglib2.0-bin",
-    "librsvg2-common",
-    "locales",
-    "procps",
-    "python3-gi",
-    "xdotool",
-    "xfce4-panel",
-    "xvfb",
-];
-
-/// The next GNOME Shell, and no more than it needs.
-const NEXT_DESKTOP_PACKAGES: &[&str] = &[
-    "adwaita-icon-theme",
-    "dbus",
-    "dbus-bin",
-    "dbus-daemon",
-    "dconf-gsettings-backend",
-    "fonts-cantarell",
-    "gnome-shell",
-    "libglib2.0-bin",
-    "locales",
-    "procps",
-    "python3-gi",
-];
-
-/// Run inside a desktop root once it is there: an ordinary user, and the languages that are looked at. gettext translates
-/// into none that glibc has no locale for.
-const DESKTOP_SETUP: &str = "
-    useradd --create-home --uid 1000 person
-    for language in de_DE fr_FR he_IL ja_JP; do localedef -i $language -f UTF-8 $language.UTF-8; done
-    rm -rf /var/cache/apt/archives/*.deb";
-
-/// Run inside the build root once it is there: BPF builds look for plain `clang`.
-pub(crate) const BUILD_SETUP: &str = "ln -sf clang-19 /usr/bin/clang; ln -sf llvm-strip-19 /usr/bin/llvm-strip";
-
-/// Run inside the guest root once it is there: nothing that wakes up by itself, the reference implementation as the bus
-/// until a case wants the other one, no tuned until a case wants it (it would stop power-profiles-daemon), and one ordinary user.
-pub(crate) const GUEST_SETUP: &str = "
-    passwd -d root
-    useradd --create-home --uid 1000 person
-    echo scherzo-guest >/etc/hostname
-    : >/etc/fstab
-    for unit in serial-getty@ttyS0.service getty@tty1.service apt-daily.timer apt-daily-upgrade.timer \
-        dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service; do
-        ln -sf /dev/null /etc/systemd/system/$unit
-    done
-    rm -f /etc/systemd/system/dbus.service /etc/systemd/user/dbus.service
-    rm -f /etc/systemd/system/multi-user.target.wants/tuned.service
-    rm -rf /var/cache/apt/archives/*.deb";
-
 /// What a machine behind a proxy needs to reach its mirror.
 const PROXY_VARIABLES: &[&str] = &["http_proxy", "https_proxy", "no_proxy"];
 
 fn packages(system: System) -> Vec<&'static str> {
-    let more = if system == System::ForPackages { DEPENDENCY_PACKAGES } else { &[] };
+    let more = match system {
+        System::Small => COMPILER_PACKAGES,
+        System::ForPackages => DEPENDENCY_PACKAGES,
+        System::EveryKernel | System::Arm64 => &[],
+    };
     [GUEST_PACKAGES, more].concat()
 }
 
@@ -260,6 +98,9 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
     let dir = cache.artefact(&kind, &guest_recipe(system), |dir| {
         let root = debian(dir, &kind, STABLE, &[], &packages(system))?;
         root.shell(&[], GUEST_SETUP)?;
+        if system == System::Small {
+            step("adding a program to build to the guest root", || root.shell(&[], BUILD_LOAD_SETUP))?;
+        }
         let build_root = build_root(cache)?;
         let install = if system == System::EveryKernel { kernels::every::install } else { kernels::install };
         step("adding kernels to the guest root", || install(&root, &build_root))
@@ -297,7 +138,8 @@ fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]
 #[must_use]
 pub fn guest_recipe(system: System) -> String {
     let every = if system == System::EveryKernel { kernels::every::recipe() } else { String::new() };
-    format!("{:?}{GUEST_SETUP}{}{every}", packages(system), kernels::recipe())
+    let build_load = if system == System::Small { BUILD_LOAD_SETUP } else { "" };
+    format!("{:?}{GUEST_SETUP}{build_load}{}{every}", packages(system), kernels::recipe())
 }
 
 /// `architectures` are those of the packages, this machine's first; none is named if there is no other.
