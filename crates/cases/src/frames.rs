@@ -12,9 +12,9 @@ use scherzo_rig::service::with_user_seat;
 use crate::shares::{GroupFigures, beside_interactive, say_groups};
 
 /// Of all frames.
-const MAX_MISSED_PERCENT: f64 = 1.0;
+pub(super) const MAX_MISSED_PERCENT: f64 = 1.0;
 /// Each of 8 ms for the game and 1.5 ms for the compositor.
-const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
+pub(super) const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
 /// For at least 900 frames, so that one percent is more than a hiccup.
 const SECONDS: u32 = 16;
 

@@ -6,7 +6,9 @@ mod agreement;
 mod applications;
 mod bad_input;
 mod basics;
+mod builds;
 mod cores;
+mod crowds;
 mod deliberate;
 pub mod demo;
 mod faults;
@@ -135,6 +137,17 @@ const SURVIVAL: &[Case] = &[
     case("too many real-time hogs", survival::too_much_real_time),
 ];
 
+/// Thousands of tasks and control groups.
+const CROWDS: &[Case] = &[
+    case("3,000 hogs", crowds::hogs),
+    case("3,000 idle hogs beside 8 normal ones", crowds::idle_hogs),
+    case("33,000 sleeping threads", crowds::sleepers),
+    case("1,000 tasks with 1 % of a CPU", crowds::limited),
+    case("4,200 groups", crowds::many_groups),
+    case("groups that come and go", crowds::churn),
+    case("nothing was ejected", basics::no_ejections),
+];
+
 /// Two sockets with a NUMA node each and two threads per core: here LLC domains matter.
 const TOPOLOGY: &[Case] = &[
     case("load", basics::load),
@@ -239,7 +252,9 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside hogs", frames::beside_hogs),
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
+    case("frames beside a build", builds::game),
     case("messages between pairs", messages::between_pairs),
+    case("messages from one to many", messages::from_one_to_many),
     case("a recording of a known load", recording::known_load),
     case("recordings that end early or are refused", recording::refusals),
     case("one of two scopes in front", foreground::two_scopes),
@@ -254,6 +269,9 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("nothing was ejected", basics::no_ejections),
     case("1000 changes of the seat", shares::thousand_seat_changes),
 ];
+
+/// What takes minutes.
+const LONG_SHARES_AND_FRAMES: &[Case] = &[case("a build beside a game", builds::build)];
 
 const KILLS: &[Case] =
     &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
@@ -315,7 +333,9 @@ fn nodes() -> GuestMachine {
 #[must_use]
 pub fn plan(long: bool) -> Vec<Group> {
     let (mut scheduling, mut living) = (SCHEDULING.to_vec(), LIVING.to_vec());
+    let mut shares_and_frames = SHARES_AND_FRAMES.to_vec();
     if long {
+        shares_and_frames.extend_from_slice(LONG_SHARES_AND_FRAMES);
         scheduling.extend_from_slice(LONG);
         living.extend_from_slice(LIVING_LONG);
     }
@@ -326,8 +346,8 @@ pub fn plan(long: bool) -> Vec<Group> {
         group("long-term kernel", Role::Lts, &steady(4), &scheduling),
         group("newest kernel", Role::Newest, &steady(4), &scheduling),
         group("virtual time", Role::Lts, &virtual_cpus(4), LATENCY),
-        group("shares and frames, 6.18", Role::Lts, &virtual_cpus(4), SHARES_AND_FRAMES),
-        group("shares and frames, newest", Role::Newest, &virtual_cpus(4), SHARES_AND_FRAMES),
+        group("shares and frames, 6.18", Role::Lts, &virtual_cpus(4), &shares_and_frames),
+        group("shares and frames, newest", Role::Newest, &virtual_cpus(4), &shares_and_frames),
         group("one CPU, newest", Role::Newest, &virtual_cpus(1), PING_PONG),
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
@@ -345,6 +365,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         groups.extend([
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
+            group("crowds, 6.18", Role::Lts, &GuestMachine { memory_mib: 4096, ..virtual_cpus(2) }, CROWDS),
             group("parallel CPUs, newest", Role::Newest, &parallel_cpus(4), PARALLEL),
             group("sockets and nodes, 6.18", Role::Lts, &nodes(), TOPOLOGY),
             group("two CPUs, newest", Role::Newest, &virtual_cpus(2), LONG_PING_PONG),

@@ -44,7 +44,11 @@ pub(super) fn nested(guest: &mut Guest) -> Result<()> {
 }
 
 /// Makes control groups with their `cpu.max`, and removes them.
-fn within(guest: &mut Guest, groups: &[(&str, &str)], work: impl FnOnce(&mut Guest) -> Result<()>) -> Result<()> {
+pub(super) fn within(
+    guest: &mut Guest,
+    groups: &[(&str, &str)],
+    work: impl FnOnce(&mut Guest) -> Result<()>,
+) -> Result<()> {
     for (group, limit) in groups {
         let enable = "echo +cpu >$(dirname $dir)/cgroup.subtree_control";
         guest.check(&format!("dir=/sys/fs/cgroup/{group}; {enable}; mkdir $dir; echo {limit} >$dir/cpu.max"), LIMIT)?;

@@ -48,7 +48,7 @@ pub(super) struct GroupFigures {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ShareFigures {
-    nr_cpus: u32,
+    pub(super) nr_cpus: u32,
     pub(super) groups: Vec<GroupFigures>,
 }
 
