@@ -356,18 +356,15 @@ static __always_inline void leave_group(struct task_ctx *tctx, u64 now)
  * What a group is worth beside all others. Where tasks pass messages, to go all the way up for each wake-up would be the dearest part of a
  * switch.
  */
-
 VERIFIED_ONCE u64 flatten_group(u32 number, u64 now)
 {
 	struct group_ctx *own = number == ROOT_GROUP ? NULL : group_ctx(number);
 	struct group_ctx *parent = own && own->parent != ROOT_GROUP ? group_ctx(own->parent) : NULL;
-	u64 flat, member_weight;
+	u64 flat, member_weight, active_around = parent ? READ_ONCE(parent->active) : 0;
 	u32 level;
 
 	if (!own)
 		return 1;
-	WRITE_ONCE(own->flattened_ns, now);
-	WRITE_ONCE(own->active_around, parent ? READ_ONCE(parent->active) : 0);
 	member_weight = own->weight;
 	flat = member_weight << POLICY_WEIGHT_SHIFT;
 	number = own->parent;
@@ -380,8 +377,10 @@ VERIFIED_ONCE u64 flatten_group(u32 number, u64 now)
 		member_weight = group->weight;
 		number = group->parent;
 	}
-	WRITE_ONCE(own->flat_weight, flat);
-	return flat;
+	WRITE_ONCE(own->flat_weight, flat ?: 1);
+	WRITE_ONCE(own->active_around, active_around);
+	WRITE_ONCE(own->flattened_ns, now);
+	return flat ?: 1;
 }
 
 /* What a task of this weight is worth beside all other tasks, in units of 1 / 1024 of the kernel's. It has joined the group. */
@@ -390,7 +389,8 @@ static __always_inline u32 flat_weight(struct group_ctx *group, u32 number, u32 
 	const struct group_ctx *parent = group->parent == ROOT_GROUP ? NULL : group_ctx(group->parent);
 	u64 flat = READ_ONCE(group->flat_weight);
 
-	if (time_delta(now, READ_ONCE(group->flattened_ns)) >= (s64)FLATTEN_PERIOD_NS ||
+	/* None yet, although another CPU may have noted the time. */
+	if (!flat || time_delta(now, READ_ONCE(group->flattened_ns)) >= (s64)FLATTEN_PERIOD_NS ||
 	    (parent && READ_ONCE(parent->active) != READ_ONCE(group->active_around)))
 		flat = flatten_group(number, now);
 	flat = flat * weight / active_weight(group, weight, now);
