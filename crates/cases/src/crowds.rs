@@ -53,7 +53,7 @@ for number in range(4200):
         while True: time.sleep(3600)
 open(\"/run/many-groups\", \"w\").close()
 time.sleep(3600)'";
-/// Makes groups for ten seconds, each of which has a process for a moment, and prints how many a second.
+/// Makes groups for ten seconds, one in eight of which has a process for a moment, and prints how many a second.
 const CHURN: &str = "python3 -c '
 import os, time
 begin = time.monotonic()

@@ -7,6 +7,7 @@
 
 #include "count.bpf.h"
 #include "credit.bpf.h"
+#include "kin.bpf.h"
 #include "degraded.bpf.h"
 #include "higher_class.bpf.h"
 #include "offline.bpf.h"

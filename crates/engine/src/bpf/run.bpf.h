@@ -9,6 +9,7 @@
 #include "control.bpf.h"
 #include "count.bpf.h"
 #include "enqueue.bpf.h"
+#include "kin.bpf.h"
 #include "kind.bpf.h"
 #include "performance.bpf.h"
 #include "slices.bpf.h"

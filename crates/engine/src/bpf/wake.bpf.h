@@ -10,6 +10,7 @@
 #include "flight.bpf.h"
 #include "follow.bpf.h"
 #include "higher_class.bpf.h"
+#include "kin.bpf.h"
 #include "kind.bpf.h"
 #include "limits.bpf.h"
 #include "seat.bpf.h"

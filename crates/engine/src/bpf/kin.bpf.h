@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * kin.bpf.h: credit between parents and children: a new task has a part of its parent's, what is left goes back at its end, and a task
+ * that its parents wait for goes on with theirs. The sum stays what it was.
+ */
+#ifndef SCHERZO_KIN_BPF_H
+#define SCHERZO_KIN_BPF_H
+
+#include "credit.bpf.h"
+
+/*
+ * Charges what a task that runs right now, on this CPU, has run so far: by our clock, as the kernel's account is of the last
+ * tick or switch. What it is charged here is taken off then.
+ */
+static __always_inline void charge_current(struct task_ctx *tctx)
+{
+	u64 now = scx_bpf_now();
+	s64 ran_ns = tctx->charged_until_ns ? time_delta(now, tctx->charged_until_ns) : 0;
+
+	if (ran_ns <= 0)
+		return;
+	tctx->charged_until_ns = now;
+	tctx->charged_exec_ns += ran_ns;
+	charge_for(tctx, ran_ns, now);
+}
+
+/*
+ * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
+ * credit, and no lag.
+ */
+static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
+{
+	s64 half_ns;
+
+	/* Up to when its parent has been charged is about now. */
+	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
+	child->use = parent->use;
+	child->vran_ns = parent->vran_ns;
+	child->seen_clock = parent->seen_clock;
+	charge_current(parent);
+	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
+	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
+	parent->credit_ns -= half_ns;
+	child->mean_burst_ns = parent->mean_burst_ns;
+	child->due_ns = 0;
+	child->prompt = parent->prompt && half_ns > 0;
+	child->vruntime = parent->vruntime;
+	child->llc = parent->llc;
+	parent->waits_for_child = true;
+}
+
+/*
+ * The task has been woken by one that ends. If that is a child of its own, what it waited for was its own work, and no sleep: a
+ * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, or owes, and goes
+ * on in virtual time where the child stopped.
+ */
+VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
+{
+	struct task_ctx *tctx, *child_ctx;
+
+	if (child->real_parent->tgid != p->tgid)
+		return 0;
+	tctx = task_ctx(p);
+	child_ctx = task_ctx(child);
+	if (!tctx || !child_ctx)
+		return 0;
+	tctx->slept_since_ns = 0;
+	charge_current(child_ctx);
+	/* What the parent owed itself the child owed from the beginning. */
+	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
+	child_ctx->credit_ns = 0;
+	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
+		tctx->vruntime = child_ctx->vruntime;
+	return 0;
+}
+
+/* Between a program that was started and who waits for all of it are a shell, and what that starts. */
+#define MAX_WAITING_PARENTS 3
+
+/*
+ * A prompt task that runs has little credit left. If its parent waits for it, what it does is its parent's work: it goes on with what
+ * the parent has left, or the parent's parent that waits in turn. The sum stays what it was, and the rest goes back when the task
+ * ends. Without that a program that is started, of several processes, would have used up its part while who waits for it keeps half. A
+ * parent that sleeps is taken to wait for its children if only their ends have woken it since it forked.
+ *
+ * Called at ticks only: in charge(), it would be verified with each program that charges a task, a tenth of the time to load.
+ */
+VERIFIED_ONCE int borrow_from_parents(struct task_struct *p __arg_trusted, struct task_ctx *tctx)
+{
+	struct task_struct *parent = p->real_parent;
+	u32 distance;
+
+	/* Who has been reaped may have a parent that is gone. */
+	if (!tctx || p->flags & PF_EXITING)
+		return 0;
+	for (distance = 0; distance < MAX_WAITING_PARENTS; distance++) {
+		struct task_ctx *parent_ctx = parent ? task_ctx(parent) : NULL;
+		s64 credit_ns;
+
+		if (!parent_ctx || !parent_ctx->waits_for_child || !READ_ONCE(parent_ctx->slept_since_ns) ||
+		    parent_ctx->group != tctx->group)
+			break;
+		credit_ns = READ_ONCE(parent_ctx->credit_ns);
+		if (credit_ns > 0 && __sync_val_compare_and_swap(&parent_ctx->credit_ns, credit_ns, 0) == credit_ns) {
+			tctx->credit_ns += credit_ns;
+			break;
+		}
+		parent = parent->real_parent;
+	}
+	return 0;
+}
+
+#endif /* SCHERZO_KIN_BPF_H */
