@@ -173,6 +173,8 @@ pub struct SchedExtEntity {
 /// `struct task_struct`, with the fields that the scheduler uses.
 #[repr(C)]
 pub struct TaskStruct {
+    /// `TASK_*`, as the task goes to sleep.
+    pub state: u32,
     /// `PF_*`.
     pub flags: u32,
     /// Below 100: real-time.

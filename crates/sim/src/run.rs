@@ -76,6 +76,9 @@ impl Default for SimulationOptions {
     }
 }
 
+const TASK_INTERRUPTIBLE: u32 = 0x1;
+const TASK_UNINTERRUPTIBLE: u32 = 0x2;
+
 pub(crate) struct Simulation<'a> {
     pub(crate) machine: Machine,
     engine: EngineTask,
@@ -379,9 +382,12 @@ impl<'a> Simulation<'a> {
     }
 
     fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {
+        let group = self.groups.get(self.machine.tasks[id].group);
+        let uninterruptible = group.is_some_and(|group| group.uninterruptible);
         let task = &mut self.machine.tasks[id];
         task.state = State::Sleeping;
         task.remaining_ns = then_ns;
+        task.kernel_mut().state = if uninterruptible { TASK_UNINTERRUPTIBLE } else { TASK_INTERRUPTIBLE };
         task.kernel_mut().nvcsw += 1;
         if let Some(work) = &mut self.works[id] {
             work.wake_at = until;

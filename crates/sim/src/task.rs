@@ -192,6 +192,7 @@ impl Task {
         }
         let block = Box::new(Block {
             task: TaskStruct {
+                state: 0,
                 flags: identity.flags,
                 prio: match identity.class {
                     TaskClass::Ext => 120 + identity.nice,

@@ -246,10 +246,13 @@ static __always_inline bool is_within_share(const struct task_struct *p, const s
 				      cpus_per_llc(page));
 }
 
-/* What a task has earned that wakes up: by its sleep, or what it has used of its share. */
+/*
+ * What a task has earned that wakes up: by its sleep, or what it has used of its share. To wait for the machine is no more of a sleep
+ * than to wait for a CPU: compilers whose memory is moved, or that read from a disk, would be as prompt as what waits for a person.
+ */
 static __always_inline u64 earned_ns(const struct task_struct *p, const struct task_ctx *tctx)
 {
-	u64 of_sleep_ns = policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight);
+	u64 of_sleep_ns = tctx->uninterruptible ? 0 : policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight);
 
 	return of_sleep_ns < tctx->last_burst_ns && is_within_share(p, tctx) ? tctx->last_burst_ns + of_sleep_ns : of_sleep_ns;
 }
@@ -306,16 +309,21 @@ VERIFIED_ONCE int note_feeding(const struct task_ctx *woken, u64 wake_flags)
 /*
  * A task that prompt ones wait for takes turns with the others: it goes first for once. A game that fell behind, as one does that has
  * loaded a level beside a build, does not sleep between its frames, as the next is always late. It would never have credit again,
- * although it would sleep for half of its time if it were in time.
+ * although it would sleep for half of its time if it were in time. While it would have to take turns all the same, since the prompt have
+ * had what they may, the trial waits: it would be in vain, and the next one comes much later.
  */
-static __always_inline void begin_trial(const struct task_struct *p, struct task_ctx *tctx, u64 now)
+static __always_inline void begin_trial(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
 {
 	if (!tctx->feeds_prompt)
 		return;
-	tctx->feeds_prompt = false;
 	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || is_overspent(tctx->group) ||
-	    time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials))
+	    time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials)) {
+		tctx->feeds_prompt = false;
 		return;
+	}
+	if (yields_to_fair(llc, use_level(p, tctx, now)))
+		return;
+	tctx->feeds_prompt = false;
 	/* Until it has slept for more than it was given. */
 	if (tctx->nr_failed_trials < POLICY_TRIAL_MAX_DOUBLINGS)
 		tctx->nr_failed_trials++;
@@ -342,7 +350,8 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	note_use(tctx, now);
 	if (slept_ns > 0) {
 		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(p, tctx));
-		tctx->waits_for_child = false;
+		if (!tctx->uninterruptible)
+			tctx->waits_for_child = false;
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
@@ -412,6 +421,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	if (runnable)
 		return;
 	tctx->slept_since_ns = now;
+	tctx->uninterruptible = sleeps_uninterruptibly(p);
 	llcx = llc_ctx(cpuc->llc);
 	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
 	uncount_weight(tctx, now);

@@ -295,6 +295,7 @@ struct task_ctx {
 	u64 seen_clock; /* its LLC's clock then */
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
+	bool uninterruptible; /* its last sleep, see sleeps_uninterruptibly() */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
 	u64 last_sleep_ns; /* and for longer than that */
 	u64 charged_until_ns; /* while it runs */

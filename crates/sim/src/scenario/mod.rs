@@ -165,6 +165,9 @@ pub struct ScenarioGroup {
     /// They are threads of the kernel.
     #[serde(default)]
     pub kthread: bool,
+    /// They sleep uninterruptibly: for a disk, a page of memory or a lock of the kernel.
+    #[serde(default)]
+    pub uninterruptible: bool,
     /// They belong to the real-time class: of one CPU.
     #[serde(default)]
     pub realtime: bool,

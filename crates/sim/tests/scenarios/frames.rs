@@ -37,6 +37,18 @@ fn a_game_that_begins_late_is_in_time_soon() {
     }
 }
 
+/// To wait for a disk is no sleep, so compilers that read from one, or whose memory is moved, are not as prompt as a game.
+#[test]
+fn frames_are_in_time_beside_what_waits_for_the_machine() {
+    for report in outcomes("frames-beside-disk") {
+        all_rules_hold(&report);
+        let frames = report.group("frames").expect("a group");
+        assert!(frames.nr_missed == 0 && frames.nr_done > 400, "{report}");
+        let build = report.group("build").expect("a group");
+        assert!(build.share >= build.fair_share * 9 / 10, "{report}");
+    }
+}
+
 /// Who is late because it wants more than there is gains nothing by being let go first for once, and costs nobody anything.
 #[test]
 fn a_trial_gives_no_share() {

@@ -69,6 +69,7 @@ struct sched_entity {
 };
 
 struct task_struct {
+	u32 __state;
 	u32 flags;
 	s32 prio;
 	s32 static_prio;
