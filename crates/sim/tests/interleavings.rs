@@ -18,7 +18,7 @@ const NR_INTERRUPTIONS: usize = 3;
 const NR_CHANGES: usize = 3;
 /// Among how many seeds one must show a missing barrier where the engine is parked. One in some hundred does, or in a thousand: which
 /// ones changes with each change of BPF.
-const NR_PARKING_SEEDS: u64 = 5_000;
+const NR_PARKING_SEEDS: u64 = 10_000;
 /// How many machines are interrupted by chance.
 const NR_MACHINES: u64 = 600;
 
@@ -155,9 +155,10 @@ fn a_task_that_is_moved_runs_once() {
 /// the record. The wait itself would, but it looks only if the ring has notified somebody since it was found empty.
 #[test]
 fn parking_without_a_barrier_is_noticed() {
-    let text = "about = \"\"\nduration_ms = 10\n[machine]\ncpus = 4\nkernel = \"7.3\"\nhz = 1000\n\
-                [[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = 8\n\
-                [[group]]\nname = \"naps\"\nkind = \"napper\"\ncompute_us = 40\nsleep_us = 60\ncount = 4\njitter_percent = 50\n";
+    let text = "about = \"\"\nduration_ms = 10\n[machine]\ncpus = 6\nkernel = \"7.3\"\nhz = 1000\n\
+                [[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = 12\n\
+                [[group]]\nname = \"naps\"\nkind = \"napper\"\npolicy = \"batch\"\ncompute_us = 40\nsleep_us = 60\n\
+                count = 8\njitter_percent = 50\n";
     let scenario = Scenario::parse("parking.toml", text).expect("a good scenario");
     let options = |seed, fault| SimulationOptions { seed, kernel_seat: false, fault, ..SimulationOptions::default() };
     let careless = Some(InjectedFault::NoParkingBarrier);

@@ -165,7 +165,7 @@ static __always_inline bool is_overspent(u32 number)
 
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
-	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
+	s64 credit_ns = tctx->credit_ns, left_ns = tctx->yields ? credit_ns : policy_credit_ran(credit_ns, ran_ns);
 	u64 vran_ns = policy_virtual_ns(ran_ns, tctx->weight);
 
 	tctx->vruntime += vran_ns;
@@ -247,12 +247,13 @@ static __always_inline bool is_within_share(const struct task_struct *p, const s
 }
 
 /*
- * What a task has earned that wakes up: by its sleep, or what it has used of its share. To wait for the machine is no more of a sleep
- * than to wait for a CPU: compilers whose memory is moved, or that read from a disk, would be as prompt as what waits for a person.
+ * What a task has earned that wakes up: by its sleep, or what it has used of its share. To wait for the machine, or to have been stopped, is
+ * no more of a sleep than to wait for a CPU: compilers whose memory is moved, or that read from a disk, would be as prompt as what waits
+ * for a person.
  */
 static __always_inline u64 earned_ns(const struct task_struct *p, const struct task_ctx *tctx)
 {
-	u64 of_sleep_ns = tctx->uninterruptible ? 0 : policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight);
+	u64 of_sleep_ns = tctx->slept_interruptibly ? policy_credit_of_sleep(tctx->slept_ns, tctx->own_weight) : 0;
 
 	return of_sleep_ns < tctx->last_burst_ns && is_within_share(p, tctx) ? tctx->last_burst_ns + of_sleep_ns : of_sleep_ns;
 }
@@ -271,9 +272,9 @@ VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task
 }
 
 /*
- * A prompt task with this deadline has had more than it may while the others are owed: it takes turns with them until it wakes again.
- * Among the prompt it would not run at all until they are owed nothing, or POLICY_PROMPT_TURN_NS have passed; so it stays there only
- * where its turn among the others would come still later.
+ * A prompt task with this deadline has had more than it may while the others are owed: it takes turns with them, until it wakes again or
+ * stop_yielding() says so. Among the prompt it would not run at all until they are owed nothing, or POLICY_PROMPT_TURN_NS have passed; so
+ * it stays there only where its turn among the others would come still later.
  */
 static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 due_ns)
 {
@@ -284,7 +285,17 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 	    !policy_turn_comes_soon(tctx->weight, READ_ONCE(llcx->fair_weight), cpus_per_llc(page)))
 		return;
 	stop_being_prompt(tctx, POLICY_YIELD_AHEAD_NS);
+	tctx->yields = true;
 	tctx->due_ns = 0;
+}
+
+/* The others are owed no more than the task may have beside them: it goes first again, with the credit that it had. */
+static __always_inline void stop_yielding(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
+{
+	if (!tctx->yields || (is_fair_owed(llc) && use_level(p, tctx, now) != POLICY_USE_MODEST))
+		return;
+	tctx->yields = false;
+	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !is_overspent(tctx->group);
 }
 
 /*
@@ -350,10 +361,11 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	note_use(tctx, now);
 	if (slept_ns > 0) {
 		tctx->credit_ns = policy_credit_earned(tctx->credit_ns, earned_ns(p, tctx));
-		if (!tctx->uninterruptible)
+		if (tctx->slept_interruptibly)
 			tctx->waits_for_child = false;
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
+	tctx->yields = false;
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
 	if (tctx->credit_ns > POLICY_TRIAL_NS)
@@ -421,7 +433,7 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	if (runnable)
 		return;
 	tctx->slept_since_ns = now;
-	tctx->uninterruptible = sleeps_uninterruptibly(p);
+	tctx->slept_interruptibly = sleeps_interruptibly(p);
 	llcx = llc_ctx(cpuc->llc);
 	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
 	uncount_weight(tctx, now);

@@ -26,18 +26,20 @@ static __always_inline void charge_current(struct task_ctx *tctx)
 
 /*
  * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
- * credit, and no lag.
+ * credit, and no lag, and none of those that are forked has used less than all of them together.
  */
 static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
 	s64 half_ns;
 
+	charge_current(parent);
 	/* Up to when its parent has been charged is about now. */
 	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
+	note_use(parent, parent->charged_until_ns);
+	parent->use = policy_use_split(parent->use);
 	child->use = parent->use;
-	child->vran_ns = parent->vran_ns;
+	child->vran_ns = 0;
 	child->seen_clock = parent->seen_clock;
-	charge_current(parent);
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
 	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
@@ -51,8 +53,8 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 
 /*
  * The task has been woken by one that ends. If that is a child of its own, what it waited for was its own work, and no sleep: a
- * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, or owes, and goes
- * on in virtual time where the child stopped.
+ * loop of fork and wait would otherwise earn twice what it uses. It gets back what the child has left of its credit, or owes, has used
+ * what the child has used beside others, and goes on in virtual time where the child stopped.
  */
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {
@@ -69,6 +71,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	/* What the parent owed itself the child owed from the beginning. */
 	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
+	tctx->vran_ns += policy_use_of_child(child_ctx->charged_exec_ns, child_ctx->weight);
 	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
 		tctx->vruntime = child_ctx->vruntime;
 	return 0;

@@ -17,16 +17,15 @@ static __always_inline bool is_kthread(const struct task_struct *p)
 	return p->flags & PF_KTHREAD;
 }
 
-#define TASK_UNINTERRUPTIBLE 0x2
-#define TASK_NOLOAD 0x400
+#define TASK_INTERRUPTIBLE 0x1
 
 /*
- * A program that goes to sleep now waits for the machine: for a disk, a page of memory, a lock of the kernel, or a child that uses its
- * memory until it executes another program. Not for a person, a timer or a message.
+ * A program that goes to sleep now may wait for a person, a timer or a message. Otherwise it has been stopped, or waits for the machine:
+ * for a disk, a page of memory, a lock of the kernel, or a child that uses its memory until it executes another program.
  */
-static __always_inline bool sleeps_uninterruptibly(const struct task_struct *p)
+static __always_inline bool sleeps_interruptibly(const struct task_struct *p)
 {
-	return (p->__state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) == TASK_UNINTERRUPTIBLE && !is_kthread(p);
+	return p->__state & TASK_INTERRUPTIBLE || is_kthread(p);
 }
 
 static __always_inline bool is_pinned(const struct task_struct *p)

@@ -131,6 +131,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 
 	if (!page || !llcx || !tctx || !account)
 		return false;
+	stop_yielding(p, tctx, llc, now);
 	begin_trial(p, tctx, llc, now);
 	if (tctx->prompt)
 		yield_to_fair(tctx, llc, keep_deadline(p, tctx, tctx->burst_ns, now));

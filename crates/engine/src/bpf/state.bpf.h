@@ -276,6 +276,7 @@ struct task_ctx {
 	s32 wait_cpu;
 	bool woken; /* woken, but never classified by user space since */
 	bool prompt; /* has credit, see policy.h */
+	bool yields; /* has credit, but takes turns, see yield_to_fair() */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
 	u32 group; /* the number of its group when it was weighed last */
@@ -295,7 +296,7 @@ struct task_ctx {
 	u64 seen_clock; /* its LLC's clock then */
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
-	bool uninterruptible; /* its last sleep, see sleeps_uninterruptibly() */
+	bool slept_interruptibly; /* the last time, see sleeps_interruptibly() */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
 	u64 last_sleep_ns; /* and for longer than that */
 	u64 charged_until_ns; /* while it runs */

@@ -49,6 +49,18 @@ fn frames_are_in_time_beside_what_waits_for_the_machine() {
     }
 }
 
+/// Each program that is started anew has used nothing of its share by itself: it must not count as one that uses less than others, or those
+/// who start programs get what a game needs. Who had to take turns goes first again when the others have caught up.
+#[test]
+fn who_starts_programs_does_not_displace_a_game() {
+    for report in outcomes("frames-beside-starts") {
+        all_rules_hold(&report);
+        let [frames, hogs] = ["frames", "hogs"].map(|name| report.group(name).expect("a group"));
+        assert!(frames.share >= frames.fair_share, "{report}");
+        assert!(hogs.share * 2 >= hogs.fair_share, "{report}");
+    }
+}
+
 /// Who is late because it wants more than there is gains nothing by being let go first for once, and costs nobody anything.
 #[test]
 fn a_trial_gives_no_share() {
