@@ -1,4 +1,4 @@
-//! A game at 60 frames a second is in time, whatever computes beside it.
+//! A game at 60 frames a second is in time, and so is sound, whatever computes beside them.
 
 use std::fmt;
 
@@ -15,6 +15,8 @@ use crate::shares::{GroupFigures, beside_interactive, say_groups};
 pub(super) const MAX_MISSED_PERCENT: f64 = 1.0;
 /// Each of 8 ms for the game and 1.5 ms for the compositor.
 pub(super) const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
+/// Sound in pieces of 256 samples at 48,000 a second: a player hands each piece to the mixer.
+const SOUND: &str = "--rate 188 --game-ms 0.4 --compositor-ms 0.2";
 /// For at least 900 frames, so that one percent is more than a hiccup.
 const SECONDS: u32 = 16;
 
@@ -43,7 +45,12 @@ struct FramePercentiles {
 
 /// Two hogs per CPU.
 pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, "name=hogs,count=2/cpu")
+    ensure_in_time(guest, GAME, "name=hogs,count=2/cpu")
+}
+
+/// Sound is late after five milliseconds.
+pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
+    ensure_in_time(guest, SOUND, "name=hogs,count=2/cpu")
 }
 
 /// The same where user space has the seat.
@@ -53,16 +60,16 @@ pub(super) fn beside_hogs_in_user_seat(guest: &mut Guest) -> Result<()> {
 
 /// Two hogs per CPU that are niced as far as they can be.
 pub(super) fn beside_niced_hogs(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, "name=niced,count=2/cpu,nice=19")
+    ensure_in_time(guest, GAME, "name=niced,count=2/cpu,nice=19")
 }
 
 /// Two tasks per CPU that sleep for a moment after each 4 ms of work.
 pub(super) fn beside_nappers(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, "name=nappers,count=2/cpu,work=4ms,sleep=100us")
+    ensure_in_time(guest, GAME, "name=nappers,count=2/cpu,work=4ms,sleep=100us")
 }
 
-fn ensure_in_time(guest: &mut Guest, group: &str) -> Result<()> {
-    let figures: FrameFigures = beside_interactive(guest, &format!("frames {GAME} --seconds {SECONDS}"), &[group])?;
+fn ensure_in_time(guest: &mut Guest, work: &str, group: &str) -> Result<()> {
+    let figures: FrameFigures = beside_interactive(guest, &format!("frames {work} --seconds {SECONDS}"), &[group])?;
     let FrameFigures { nr_frames, nr_missed, missed_percent, groups, .. } = &figures;
     say(&figures.to_string());
     say_groups(groups);

@@ -252,6 +252,8 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("frames beside hogs", frames::beside_hogs),
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),
+    case("sound beside hogs", frames::sound_beside_hogs),
+    case("frames beside a build", builds::game),
     case("messages between pairs", messages::between_pairs),
     case("messages from one to many", messages::from_one_to_many),
     case("a recording of a known load", recording::known_load),
@@ -270,8 +272,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
 ];
 
 /// What takes minutes.
-const LONG_SHARES_AND_FRAMES: &[Case] =
-    &[case("frames beside a build", builds::game), case("a build beside a game", builds::build)];
+const LONG_SHARES_AND_FRAMES: &[Case] = &[case("a build beside a game", builds::build)];
 
 const KILLS: &[Case] =
     &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
@@ -363,6 +364,7 @@ pub fn plan(long: bool) -> Vec<Group> {
         let arm64 = GuestMachine { architecture: Architecture::Arm64, ..steady(4) };
         let slow = GuestMachine { nr_cpus: 2, time: GuestTime::Slow, ..GuestMachine::default() };
         groups.extend([
+            group("virtual time, newest", Role::Newest, &virtual_cpus(4), LATENCY),
             group("survival, 6.18", Role::Lts, &virtual_cpus(4), SURVIVAL),
             group("survival, newest", Role::Newest, &virtual_cpus(4), SURVIVAL),
             group("crowds, 6.18", Role::Lts, &GuestMachine { memory_mib: 4096, ..virtual_cpus(2) }, CROWDS),
