@@ -76,9 +76,6 @@ impl Default for SimulationOptions {
     }
 }
 
-const TASK_INTERRUPTIBLE: u32 = 0x1;
-const TASK_UNINTERRUPTIBLE: u32 = 0x2;
-
 pub(crate) struct Simulation<'a> {
     pub(crate) machine: Machine,
     engine: EngineTask,
@@ -385,10 +382,8 @@ impl<'a> Simulation<'a> {
         let group = self.groups.get(self.machine.tasks[id].group);
         let uninterruptible = group.is_some_and(|group| group.uninterruptible);
         let task = &mut self.machine.tasks[id];
-        task.state = State::Sleeping;
+        task.go_to_sleep(uninterruptible);
         task.remaining_ns = then_ns;
-        task.kernel_mut().state = if uninterruptible { TASK_UNINTERRUPTIBLE } else { TASK_INTERRUPTIBLE };
-        task.kernel_mut().nvcsw += 1;
         if let Some(work) = &mut self.works[id] {
             work.wake_at = until;
         }

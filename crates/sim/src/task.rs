@@ -326,6 +326,14 @@ impl Task {
         self.renice(self.kernel().static_prio - 120);
     }
 
+    /// It sleeps from now on: for a disk or the like if that cannot be interrupted.
+    pub fn go_to_sleep(&mut self, uninterruptible: bool) {
+        self.state = State::Sleeping;
+        let kernel = self.kernel_mut();
+        kernel.state = if uninterruptible { TASK_UNINTERRUPTIBLE } else { TASK_INTERRUPTIBLE };
+        kernel.nvcsw += 1;
+    }
+
     /// Whether it may run there.
     pub fn may_run_on(&self, cpu: usize) -> bool {
         self.mask().has(cpu)
@@ -345,6 +353,8 @@ impl Task {
 
 /// `SCX_TASK_QUEUED`.
 const TASK_QUEUED: u32 = 1;
+const TASK_INTERRUPTIBLE: u32 = 1;
+const TASK_UNINTERRUPTIBLE: u32 = 2;
 
 impl Drop for Task {
     #[allow(unsafe_code)]
