@@ -19,7 +19,7 @@ use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::profile::Costs;
 use crate::replay::Recorded;
 use crate::report::SimulationReport;
-use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, WorkKind};
+use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, SleepState, WorkKind};
 use crate::task::{Identity, State, TaskClass, TaskId};
 use crate::traps;
 use crate::user::{ENGINE, EngineTask, FEW_SLOTS};
@@ -380,9 +380,9 @@ impl<'a> Simulation<'a> {
 
     fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {
         let group = self.groups.get(self.machine.tasks[id].group);
-        let uninterruptible = group.is_some_and(|group| group.uninterruptible);
+        let state = group.map_or_else(SleepState::default, |group| group.sleep_state);
         let task = &mut self.machine.tasks[id];
-        task.go_to_sleep(uninterruptible);
+        task.go_to_sleep(state);
         task.remaining_ns = then_ns;
         if let Some(work) = &mut self.works[id] {
             work.wake_at = until;

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::abi::{CpuMask, CssSet, SchedExtEntity, TaskGroup, TaskStruct};
-use crate::scenario::SchedPolicySpec;
+use crate::scenario::{SchedPolicySpec, SleepState};
 
 /// Index in the machine's table of tasks.
 pub type TaskId = usize;
@@ -326,11 +326,14 @@ impl Task {
         self.renice(self.kernel().static_prio - 120);
     }
 
-    /// It sleeps from now on: for a disk or the like if that cannot be interrupted.
-    pub fn go_to_sleep(&mut self, uninterruptible: bool) {
+    /// It sleeps from now on.
+    pub fn go_to_sleep(&mut self, state: SleepState) {
         self.state = State::Sleeping;
         let kernel = self.kernel_mut();
-        kernel.state = if uninterruptible { TASK_UNINTERRUPTIBLE } else { TASK_INTERRUPTIBLE };
+        kernel.state = match state {
+            SleepState::Interruptible => TASK_INTERRUPTIBLE,
+            SleepState::Uninterruptible => TASK_UNINTERRUPTIBLE,
+        };
         kernel.nvcsw += 1;
     }
 

@@ -127,6 +127,17 @@ pub enum SchedPolicySpec {
     Idle,
 }
 
+/// The state in which a task sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SleepState {
+    /// For a timer or a message.
+    #[default]
+    Interruptible,
+    /// For a disk, a page of memory or a lock of the kernel.
+    Uninterruptible,
+}
+
 /// Tasks that are alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,9 +176,9 @@ pub struct ScenarioGroup {
     /// They are threads of the kernel.
     #[serde(default)]
     pub kthread: bool,
-    /// They sleep uninterruptibly: for a disk, a page of memory or a lock of the kernel.
+    /// How they sleep.
     #[serde(default)]
-    pub uninterruptible: bool,
+    pub sleep_state: SleepState,
     /// They belong to the real-time class: of one CPU.
     #[serde(default)]
     pub realtime: bool,
