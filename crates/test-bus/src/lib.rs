@@ -1,4 +1,6 @@
-//! A message bus of a test's own, in a directory of its own. For tests only: what goes wrong is a panic.
+//! A message bus of a test's own, in a directory of its own, and what serves on it. For tests only: what goes wrong is a panic.
+
+pub mod of_0_1_0;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use rustix::process::Signal;
 use scherzo_api::Error;
 use scherzo_api::names::{BUS_NAME, INTERFACE, OBJECT_PATH};
+use scherzo_test_bus::{PrivateBus, of_0_1_0};
 use serde::Serialize;
 use tokio::time::timeout;
 use zbus::fdo::{IntrospectableProxy, PropertiesProxy};
@@ -42,6 +43,17 @@ async fn every_member_of_0_1_0_is_there_unchanged() {
         let changed: Vec<_> = old.difference(&now).collect();
         assert!(changed.is_empty(), "no longer {what} as in 0.1.0: {changed:#?}");
     }
+}
+
+/// What other clients are tested with.
+#[tokio::test]
+async fn the_simulated_service_of_0_1_0_has_its_members_and_no_others() {
+    let bus = PrivateBus::start();
+    of_0_1_0::serve(bus.address()).await;
+    let connection = zbus::connection::Builder::address(bus.address()).build().await.unwrap();
+    let proxy =
+        IntrospectableProxy::builder(&connection).destination(BUS_NAME).path(OBJECT_PATH).build().await.unwrap();
+    assert_eq!(members(&proxy.introspect().await.unwrap()), members(INTERFACE_OF_0_1_0));
 }
 
 /// A client as 0.1.0 knew the service: names and signatures, no proxy of today's.
