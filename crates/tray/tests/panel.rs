@@ -58,6 +58,28 @@ async fn changes_from_outside_are_followed() {
     assert_eq!(menu.icon().await, "scherzo-fifo-symbolic");
 }
 
+/// What is in the menu is there in 0.1.0 too, so all of it is shown.
+#[tokio::test]
+async fn a_service_of_0_1_0_is_shown_and_switched() {
+    let scene = Scene::served_by_0_1_0().await;
+    let menu = &scene.menu;
+    menu.click("Use Scherzo").await;
+    menu.wait_for("First Come, First Served").await;
+    assert!(menu.is_ticked("Use Scherzo").await && menu.is_ticked("Automatic (First Come, First Served)").await);
+    assert_eq!(menu.tool_tip().await.1, "It is the default; nobody chose another mode.");
+
+    menu.click("Low Power").await;
+    menu.wait_until("low power is ticked", async || menu.is_ticked("Low Power").await).await;
+    assert_eq!(menu.icon().await, "scherzo-low-power-symbolic");
+    assert_eq!(menu.tool_tip().await, ("Scherzo: Low Power".into(), "It was chosen by hand.".into()));
+
+    menu.click(PREEMPTION).await;
+    menu.wait_until("preemption", async || !menu.is_ticked(PREEMPTION).await).await;
+    menu.click("Use Scherzo").await;
+    menu.wait_for("Turned off").await;
+    assert_eq!(scene.panel.notices(), [], "nothing was refused");
+}
+
 #[tokio::test]
 async fn a_watcher_that_comes_late_or_anew_gets_the_item() {
     let bus = Bus::start();

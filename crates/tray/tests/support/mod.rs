@@ -21,7 +21,7 @@ use scherzo_daemon::engine::simulated::{self, Simulated, Tree};
 use scherzo_daemon::input::NR_INPUTS;
 use scherzo_daemon::shell::Parts;
 use scherzo_host::Root;
-use scherzo_test_bus::PrivateBus;
+use scherzo_test_bus::{PrivateBus, of_0_1_0};
 use tokio::sync::{mpsc, oneshot};
 use zbus::connection::Builder;
 use zbus::{Connection, OwnedVariant, Variant};
@@ -357,6 +357,15 @@ impl Scene {
     /// Without the service.
     pub async fn bare() -> Self {
         Self::on(Bus::start()).await
+    }
+
+    /// With the service of 0.1.0, turned off.
+    pub async fn served_by_0_1_0() -> Self {
+        let bus = Bus::start();
+        of_0_1_0::serve(bus.0.address()).await;
+        let scene = Self::on(bus).await;
+        scene.menu.wait_for("Turned off").await;
+        scene
     }
 
     /// With the service, turned off.
