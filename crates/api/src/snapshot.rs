@@ -31,6 +31,7 @@ pub enum Setting {
 /// Values that a newer service may extend stay strings here; [`Self::known_state`] and [`Self::why`] parse those that
 /// this version knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub struct Snapshot {
     /// Whether Scherzo is turned on; whether it runs is in `state`.
     pub enabled: bool,
@@ -74,6 +75,8 @@ pub struct Snapshot {
     pub modes: Vec<String>,
     /// Version of the service.
     pub version: String,
+    /// It is of version 0.1.0: its engine cannot be chosen, and nothing can be put in front.
+    pub is_of_0_1_0: bool,
 }
 
 impl Snapshot {
@@ -93,6 +96,8 @@ impl Snapshot {
     /// Reads the reply of `GetAll`; missing properties stay empty.
     #[must_use]
     pub fn from_properties(mut properties: HashMap<String, OwnedVariant>) -> Self {
+        // The methods that it lacks came together with this property.
+        let is_of_0_1_0 = !properties.contains_key("Foreground");
         let mut take = |name: &str| properties.remove(name);
         let mut snapshot = Self {
             enabled: flag(take("Enabled")),
@@ -117,6 +122,7 @@ impl Snapshot {
             settings: take("Settings").map(settings).unwrap_or_default(),
             modes: take("Modes").and_then(|value| Vec::try_from(value).ok()).unwrap_or_default(),
             version: text(take("Version")),
+            is_of_0_1_0,
         };
         snapshot.name_deciding_hold();
         snapshot
@@ -210,6 +216,8 @@ mod tests {
         assert!(snapshot.why().contains("lavd"), "{}", snapshot.why());
         assert_eq!(snapshot.mode, "");
         assert_eq!(snapshot.settings["boot_delay_s"], Setting::Number(30));
+        assert!(snapshot.is_of_0_1_0);
+        assert!(!Snapshot::from_properties([("Foreground".to_owned(), string(""))].into()).is_of_0_1_0);
     }
 
     #[test]

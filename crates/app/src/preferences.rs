@@ -38,6 +38,8 @@ mod imp {
         #[template_child]
         pub(super) profiles: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
+        pub(super) rules: TemplateChild<RulesGroup>,
+        #[template_child]
         pub(super) start: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub(super) default_mode: TemplateChild<adw::ComboRow>,
@@ -269,6 +271,9 @@ impl Preferences {
             row.set_sensitive(flag.is_some());
             row.set_active(flag.unwrap_or_default());
         }
+        // What cannot be changed is not offered.
+        imp.scheduler.set_visible(!service.is_of_0_1_0);
+        imp.rules.offer_foreground(!service.is_of_0_1_0);
         let seat = Seat::from_name(&service.engine);
         imp.kernel_engine.set_sensitive(seat.is_some());
         imp.kernel_engine.set_active(seat == Some(Seat::Kernel));

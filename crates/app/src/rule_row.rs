@@ -17,11 +17,12 @@ struct RuleControls {
     foreground: adw::SwitchRow,
 }
 
-/// A row for the rule of an application. `change` stores another rule, and answers whether that worked; `remove` is called with
-/// the button that was pressed.
+/// A row for the rule of an application; `offers_foreground` says whether the service can put it in front. `change` stores another
+/// rule, and answers whether that worked; `remove` is called with the button that was pressed.
 pub(crate) fn rule_row(
     application: &str,
     rule: ApplicationRule,
+    offers_foreground: bool,
     change: impl Fn(ApplicationRule) -> bool + 'static,
     remove: impl Fn(&gtk::Button) + 'static,
 ) -> adw::ExpanderRow {
@@ -34,6 +35,7 @@ pub(crate) fn rule_row(
         foreground: adw::SwitchRow::builder()
             .title(gettext("In Front"))
             .subtitle(gettext("It gets more of the processors than others while it runs"))
+            .visible(offers_foreground)
             .build(),
     };
     let image = gtk::Image::builder().gicon(&icon).pixel_size(32).build();
@@ -59,7 +61,8 @@ impl RuleControls {
         let mode = title(rule.mode);
         // Translators: {mode} is the title of a mode, such as Interactive.
         let in_front = gettext("{mode}, in front");
-        self.row.set_subtitle(&if rule.foreground { fill(&in_front, &[("mode", &mode)]) } else { mode });
+        let is_in_front = rule.foreground && self.foreground.get_visible();
+        self.row.set_subtitle(&if is_in_front { fill(&in_front, &[("mode", &mode)]) } else { mode });
     }
 
     /// What is chosen; nothing while the list of modes is without a choice.

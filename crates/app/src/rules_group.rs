@@ -50,6 +50,7 @@ mod imp {
         /// What is shown of the service that goes by the rules; nothing until systemd has answered.
         pub(super) follower: Cell<Option<Follower>>,
         pub(super) is_changing: Cell<bool>,
+        pub(super) offers_foreground: Cell<bool>,
         pub(super) rows: RefCell<Vec<adw::ExpanderRow>>,
     }
 
@@ -105,6 +106,13 @@ glib::wrapper! {
 }
 
 impl RulesGroup {
+    /// Whether the service can put applications in front.
+    pub(crate) fn offer_foreground(&self, offers: bool) {
+        if self.imp().offers_foreground.replace(offers) != offers && self.is_mapped() {
+            self.show(None);
+        }
+    }
+
     /// Shows all rules, with what can be changed in the one for `open`.
     fn show(&self, open: Option<&str>) {
         let imp = self.imp();
@@ -132,7 +140,7 @@ impl RulesGroup {
         let change =
             move |rule| this.upgrade().is_some_and(|group| group.change(|places| places.change(&key, Some(rule))));
         let (this, key) = (self.downgrade(), application.to_owned());
-        rule_row(application, rule, change, move |button| {
+        rule_row(application, rule, self.imp().offers_foreground.get(), change, move |button| {
             if let Some(group) = this.upgrade() {
                 group.remove_rule(&key, button);
             }

@@ -27,6 +27,8 @@ PATIENCE_S = 90.0
 # The same that the tests on a private bus have.
 BUS_CONFIG = os.path.join(os.path.dirname(__file__), "bus.conf")
 SERVICES = "/tmp/services"
+# What is answered with an error, as dbus-monitor writes it.
+REFUSALS = "/tmp/refusals"
 ACTIVATION_FILE = f"{SERVICES}/org.scherzo.Scheduler1.service"
 
 
@@ -167,6 +169,22 @@ class Stage:
         root = ["--simulate-root", kernel.path] if kernel else []
         self.daemon = spawn("/usr/libexec/scherzod", "--simulate", "--address", address, *root)
         wait_for("the service", lambda: has_owner(self.system, NAME))
+
+    def serve_0_1_0(self):
+        """Starts the service of version 0.1.0, which lacks what was added since, turned off. It is an error to call what it
+        lacks: see `expect_nothing_lacked`."""
+        address = os.environ["DBUS_SYSTEM_BUS_ADDRESS"]
+        with open(REFUSALS, "w", encoding="utf-8") as file:
+            spawn("dbus-monitor", "--address", address, "type='error'", stdout=file)
+        wait_for("the monitor", lambda: os.path.getsize(REFUSALS) > 0)
+        self.daemon = spawn("/product/of_0_1_0/scherzod-of-0-1-0", address)
+        wait_for("the service", lambda: has_owner(self.system, NAME))
+
+    def expect_nothing_lacked(self):
+        """No client has called a method or asked for a property that the service of 0.1.0 does not have."""
+        with open(REFUSALS, encoding="utf-8") as file:
+            lacked = [line for line in file if "org.freedesktop.DBus.Error.Unknown" in line]
+        expect("calls of what the service lacks", lacked, [])
 
     def uninstall(self):
         """The bus can no longer start the service."""

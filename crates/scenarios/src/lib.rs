@@ -23,6 +23,10 @@ use scherzo_rig::roots::{self, Bind, DebianRoot, tail};
 /// Where the scripts lie in the checkout.
 pub const SCRIPTS: &str = "crates/scenarios/desktop";
 
+/// The service of version 0.1.0, and where it lies beside the product.
+const OLD_SERVICE: &str = "scherzod-of-0-1-0";
+const OLD_SERVICE_DIR: &str = "of_0_1_0";
+
 /// Mounts the product over the root's own files and temporary file systems over everything else that a script writes
 /// to, then runs the script as an ordinary user, with a time limit.
 const ENTER: &str = r#"
@@ -86,9 +90,15 @@ pub const SCENARIOS: &[DesktopScenario] = &[
         script: &["app_pages.py", "dark", "360"],
     },
     DesktopScenario { name: "app/start", desktop: Desktop::Today, script: &["app_start.py"] },
+    DesktopScenario { name: "app/service of 0.1.0", desktop: Desktop::Today, script: &["app_of_0_1_0.py"] },
     DesktopScenario { name: "app/icon in the panel", desktop: Desktop::Today, script: &["app_tray.py"] },
     DesktopScenario { name: "GNOME Shell/app", desktop: Desktop::Today, script: &["shell_app.py"] },
     DesktopScenario { name: "GNOME Shell/quick settings", desktop: Desktop::Today, script: &["shell_extension.py"] },
+    DesktopScenario {
+        name: "GNOME Shell/quick settings, service of 0.1.0",
+        desktop: Desktop::Today,
+        script: &["shell_of_0_1_0.py"],
+    },
     DesktopScenario {
         name: "newest GNOME Shell/quick settings",
         desktop: Desktop::Next,
@@ -121,6 +131,7 @@ impl Desktops {
         let (today, next) = make_roots(cache)?;
         let product = tempfile::Builder::new().prefix("scherzo-").tempdir()?;
         product::install(workspace, product.path())?;
+        workspace.build(&["scherzo-test-bus"], &[OLD_SERVICE], &product.path().join(OLD_SERVICE_DIR))?;
         for dir in [product.path(), pictures] {
             fs::create_dir_all(dir)?;
             // The scripts run as another user.
