@@ -37,10 +37,16 @@ impl Notices {
     pub(crate) fn offer_undo(&self, text: &str, undo: impl Fn() + 'static) {
         let toast = adw::Toast::builder().title(text).use_markup(false).button_label(gettext("_Undo")).build();
         toast.connect_button_clicked(move |_| undo());
-        if let Some(earlier) = UNDO.replace(toast.downgrade()).upgrade() {
+        Self::end_offer();
+        UNDO.replace(toast.downgrade());
+        self.add(toast);
+    }
+
+    /// Dismisses the offer to undo the last choice, once another choice has taken its place.
+    pub(crate) fn end_offer() {
+        if let Some(earlier) = UNDO.take().upgrade() {
             earlier.dismiss();
         }
-        self.add(toast);
     }
 
     fn add(&self, toast: adw::Toast) {

@@ -36,6 +36,8 @@ for mode, title in MODES:
     app.use(title, "radio button")
     stage.wait_until("RequestedMode", mode)
     app.expect_text(f"Mode: {title}")
+    # The one before fades out, and its button does nothing any more.
+    wait_for("one offer to undo", lambda: len(a11y.find_all(app.root, "button", "Undo")) == 1)
     app.use("Undo", "button")
     stage.wait_until("RequestedMode", before)
     wait_for("the choice is shown as taken back", lambda: not app.is_on(title) or before == mode)
@@ -63,6 +65,7 @@ for wanted in [False, True]:
     app.use("Use Scherzo", "check box")
     stage.wait_until("Enabled", wanted)
     stage.wait_until("State", "running" if wanted else "stopped")
+within_a_second("the end of the offer to turn it on", lambda: not app.shows("Scherzo is turned off"))
 
 # What others change.
 stage.call("SetMode", "(s)", "fifo")

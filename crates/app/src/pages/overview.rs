@@ -218,7 +218,9 @@ impl OverviewPage {
         let this = self.downgrade();
         self.act(|client, notices| async move {
             client.set_enabled(enabled).await?;
-            if !enabled {
+            if enabled {
+                Notices::end_offer();
+            } else {
                 notices.offer_undo(&gettext("Scherzo is turned off"), move || {
                     if let Some(page) = this.upgrade() {
                         page.set_enabled(true);
