@@ -13,6 +13,7 @@ enum sim_fault {
 	SIM_STARVED_CLASS,
 	SIM_DIVISION_BY_ZERO,
 	SIM_MISSING_BARRIER,
+	SIM_EAGER_MESSAGES,
 };
 
 static unsigned int sim_broken;

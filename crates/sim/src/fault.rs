@@ -18,6 +18,8 @@ pub enum BrokenCopy {
     DivisionByZero = 6,
     /// A CPU notes that it idles by a store that may take effect after its next look at the queues.
     MissingBarrier = 7,
+    /// Messages do not gather before who reads them runs.
+    EagerMessages = 8,
 }
 
 /// Names of those whose lines are not in the source any more.

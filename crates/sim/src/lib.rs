@@ -49,6 +49,6 @@ pub use invariants::{Rule, Violation};
 pub use machine::InjectedFault;
 pub use report::{GroupReport, SimulationReport};
 pub use run::{SimulationOptions, run};
-pub use scenario::Scenario;
+pub use scenario::{Scenario, ScenarioGroup};
 pub use scherzo_wire::control::Mode;
 pub use scherzo_wire::message::SliceTimer;

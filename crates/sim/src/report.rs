@@ -140,15 +140,17 @@ fn nr_missed(group: &ScenarioGroup, measured: &GroupStats) -> usize {
     measured.responses_ns.iter().filter(|response| **response > period_ns).count()
 }
 
-/// Children of a fork storm come and go: they count with their parent.
+/// Children come and go: they count with their parent, and those of a build with who started all of them.
 fn fair_group_shares(machine: &Machine, scenario: &Scenario, works: &[Option<Work>]) -> Vec<u64> {
     let mut owners = Vec::new();
     let mut demands = Vec::new();
     for (id, work) in works.iter().enumerate() {
         let Some(work) = work.as_ref().filter(|work| !work.is_child()) else { continue };
         let owner = machine.tasks[id].group;
-        owners.push(owner);
-        demands.push(Demand { weight: fair_weight(scenario, owner), wanted: work.demand(WHOLE_CPU) });
+        for _ in 0..work.nr_competing() {
+            owners.push(owner);
+            demands.push(Demand { weight: fair_weight(scenario, owner), wanted: work.demand(WHOLE_CPU) });
+        }
     }
     let root = nodes_within(None, scenario, &owners);
     let mut shares = vec![0; scenario.group.len()];

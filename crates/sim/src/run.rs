@@ -196,6 +196,10 @@ impl<'a> Simulation<'a> {
             self.create_recorded(index);
             return;
         }
+        if group.kind == WorkKind::Hub {
+            self.create_hubs(index, rng);
+            return;
+        }
         let nr_stages = match group.kind {
             WorkKind::Chain => group.stages_us.len(),
             WorkKind::PingPong => 2,
@@ -344,23 +348,37 @@ impl<'a> Simulation<'a> {
             Next::Fork(ns) => self.fork(cpu, id, ns),
             Next::WakeRecorded(other) => self.wake_recorded(cpu, other),
             Next::ForkRecorded(child) => self.fork_recorded(cpu, id, child),
+            Next::Execute => self.execute(cpu, id),
+            Next::Resume(sender) => self.machine.wake(cpu, sender, true),
+            Next::Send(reader) => return self.send(cpu, id, reader),
+            Next::Spawn(then_ns) => {
+                self.spawn(cpu, id, then_ns);
+                self.machine.schedule(cpu);
+                return false;
+            }
             Next::Sleep { until, then_ns } => {
                 self.sleep(id, until, then_ns);
                 self.machine.schedule(cpu);
                 return false;
             }
             Next::Exit => {
-                const EXITING: u32 = 0x4;
-                self.machine.tasks[id].kernel_mut().flags |= EXITING;
-                if let Some(parent) = self.works[id].as_ref().and_then(Work::waiting_parent) {
-                    self.machine.wake(cpu, parent, true);
-                }
-                self.machine.tasks[id].state = State::Dead;
+                self.exit(cpu, id);
                 self.machine.schedule(cpu);
                 return false;
             }
         }
         true
+    }
+
+    fn exit(&mut self, cpu: usize, id: TaskId) {
+        const EXITING: u32 = 0x4;
+        self.machine.tasks[id].kernel_mut().flags |= EXITING;
+        if let Some(parent) = self.works[id].as_ref().and_then(Work::parent)
+            && self.works[parent].as_mut().is_some_and(Work::child_ends)
+        {
+            self.machine.wake(cpu, parent, true);
+        }
+        self.machine.tasks[id].state = State::Dead;
     }
 
     /// The task's piece of work is done; true if it goes on with its migration disabled first.
@@ -378,7 +396,7 @@ impl<'a> Simulation<'a> {
         disables
     }
 
-    fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {
+    pub(crate) fn sleep(&mut self, id: TaskId, until: Option<u64>, then_ns: u64) {
         let group = self.groups.get(self.machine.tasks[id].group);
         let state = group.map_or_else(SleepState::default, |group| group.sleep_state);
         let task = &mut self.machine.tasks[id];
@@ -410,7 +428,11 @@ impl<'a> Simulation<'a> {
 
     fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
         let Some(work) = self.works[id].as_ref().map(|work| work.of_child(id)) else { return };
-        let child = self.create(cpu, self.machine.tasks[id].group, "child", work);
+        self.start_child(cpu, id, "child", work, ns);
+    }
+
+    pub(crate) fn start_child(&mut self, cpu: usize, id: TaskId, name: &str, work: Work, ns: u64) {
+        let child = self.create(cpu, self.machine.tasks[id].group, name, work);
         let parent = self.machine.tasks[id].raw();
         let task = &mut self.machine.tasks[child];
         task.kernel_mut().real_parent = parent;

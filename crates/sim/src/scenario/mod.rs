@@ -1,6 +1,7 @@
 //! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
 
 mod events;
+mod group;
 mod hardware;
 mod recorded;
 
@@ -11,11 +12,10 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::abi::CpuMask;
 pub use crate::scenario::events::{EventKind, ScenarioEvent};
+pub use crate::scenario::group::{ScenarioGroup, SchedPolicySpec, SleepState, WorkKind};
 pub use crate::scenario::hardware::MachineSpec;
 pub use crate::scenario::recorded::{RecordedStep, RecordedTask};
-use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
 /// A whole scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,130 +92,6 @@ fn one() -> Spanned<usize> {
     Spanned::new(0..0, 1)
 }
 
-/// How tasks spend their time.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkKind {
-    /// Computes without end.
-    Hog,
-    /// Computes, sleeps, and so on.
-    Napper,
-    /// Has something to compute at the beginning of each period.
-    Periodic,
-    /// Frames: the first stage begins one with each period, and each stage wakes the next.
-    Chain,
-    /// Forks a child that computes and exits, each time that it has computed itself.
-    ForkStorm,
-    /// Forks a child that computes and exits, waits for it, and so on, as a shell does; itself it computes for a tenth of that.
-    ForkWait,
-    /// Two tasks that wake each other.
-    PingPong,
-    /// What each task of a recording did, step by step.
-    Recorded,
-}
-
-/// The scheduling policy that tasks ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedPolicySpec {
-    /// None in particular.
-    #[default]
-    Normal,
-    /// `SCHED_BATCH`: no preference at wake-up.
-    Batch,
-    /// `SCHED_IDLE`: only what others leave.
-    Idle,
-}
-
-/// The state in which a task sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SleepState {
-    /// For a timer or a message.
-    #[default]
-    Interruptible,
-    /// For a disk, a page of memory or a lock of the kernel.
-    Uninterruptible,
-}
-
-/// Tasks that are alike.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScenarioGroup {
-    /// Its name in the report.
-    pub name: String,
-    /// What they do.
-    pub kind: WorkKind,
-    /// How many there are; of chains and pairs, how many of those.
-    #[serde(default = "one")]
-    pub count: Spanned<usize>,
-    /// Their nice level.
-    #[serde(default)]
-    pub nice: Option<Spanned<i32>>,
-    /// The slice that they ask for with `sched_setattr()`.
-    pub slice_us: Option<Spanned<u64>>,
-    /// The policy that they ask for.
-    #[serde(default)]
-    pub policy: SchedPolicySpec,
-    /// Work until they sleep, or of a child; of a chain, what it computes before its first frame.
-    pub compute_us: Option<Spanned<u64>>,
-    /// How long they sleep.
-    pub sleep_us: Option<Spanned<u64>>,
-    /// By how much nappers compute and sleep more or less than that, each time by chance.
-    pub jitter_percent: Option<Spanned<u64>>,
-    /// Of periodic work and frames.
-    pub period_us: Option<Spanned<u64>>,
-    /// Work of each stage of a chain.
-    #[serde(default)]
-    pub stages_us: Vec<u64>,
-    /// Where they may run; everywhere if it is empty.
-    #[serde(default)]
-    pub cpus: Vec<Spanned<usize>>,
-    /// Their control group; the root if none is named.
-    pub cgroup: Option<Spanned<String>>,
-    /// They are threads of the kernel.
-    #[serde(default)]
-    pub kthread: bool,
-    /// How they sleep.
-    #[serde(default)]
-    pub sleep_state: SleepState,
-    /// They belong to the real-time class: of one CPU.
-    #[serde(default)]
-    pub realtime: bool,
-    /// After each piece of work they go on for half as long with their migration disabled.
-    #[serde(default)]
-    pub disables_migration: bool,
-    /// The tasks of a recorded group.
-    #[serde(default)]
-    pub task: Vec<Spanned<RecordedTask>>,
-}
-
-impl ScenarioGroup {
-    /// A time that was given, in nanoseconds.
-    pub fn ns(time_us: Option<&Spanned<u64>>) -> u64 {
-        time_us.map_or(0, |time| time.get_ref() * 1_000)
-    }
-
-    /// Its nice level.
-    pub fn nice(&self) -> i32 {
-        self.nice.as_ref().map_or(0, |nice| *nice.get_ref())
-    }
-
-    /// The kernel's weight of each of its tasks.
-    pub fn weight(&self) -> u32 {
-        if self.policy == SchedPolicySpec::Idle { WEIGHT_IDLE } else { weight_of_nice(self.nice()) }
-    }
-
-    /// Where its tasks may run.
-    pub fn mask(&self, nr_cpus: usize) -> CpuMask {
-        if self.cpus.is_empty() {
-            CpuMask::of(0..nr_cpus)
-        } else {
-            CpuMask::of(self.cpus.iter().map(|cpu| *cpu.get_ref()))
-        }
-    }
-}
-
 /// One thing that is wrong: where, and why.
 struct ScenarioError(Range<usize>, String);
 
@@ -266,7 +142,7 @@ impl Scenario {
             self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
         }
         self.event.iter().try_for_each(|event| self.check_event(event))?;
-        self.group.iter().try_for_each(|group| check_group(group, *machine.cpus.get_ref()))?;
+        self.group.iter().try_for_each(|group| group::check(group, *machine.cpus.get_ref()))?;
         self.check_recorded()
     }
 
@@ -335,50 +211,6 @@ fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
     Ok(())
 }
 
-/// Longest time that a group may name.
-const LONGEST_US: u64 = 60_000_000;
-
-fn check_group(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), ScenarioError> {
-    let (span, group) = (group.span(), group.get_ref());
-    let fault = |reason: String| ScenarioError(span.clone(), format!("group {}: {reason}", group.name));
-    in_range("count", &group.count, 1, 100_000)?;
-    if let Some(nice) = &group.nice {
-        in_range("nice", nice, -20, 19)?;
-    }
-    if let Some(slice_us) = &group.slice_us {
-        in_range("slice_us", slice_us, 100, 100_000)?;
-    }
-    if let Some(percent) = &group.jitter_percent {
-        in_range("jitter_percent", percent, 0, 100)?;
-    }
-    for cpu in &group.cpus {
-        in_range("cpus", cpu, 0, nr_cpus - 1)?;
-    }
-    let times = [("compute_us", &group.compute_us), ("sleep_us", &group.sleep_us), ("period_us", &group.period_us)];
-    let needs: &[&str] = match group.kind {
-        WorkKind::Hog | WorkKind::Recorded => &[],
-        WorkKind::Napper => &["compute_us", "sleep_us"],
-        WorkKind::Periodic => &["compute_us", "period_us"],
-        WorkKind::Chain => &["period_us"],
-        WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => &["compute_us"],
-    };
-    for (key, time) in times {
-        match time {
-            Some(time) => in_range(key, time, 1, LONGEST_US)?,
-            None if needs.contains(&key) => return Err(fault(format!("{key} is missing"))),
-            None => {}
-        }
-    }
-    if group.kind == WorkKind::Chain && group.stages_us.is_empty() {
-        return Err(fault("stages_us is missing".to_owned()));
-    }
-    group.check_tasks(nr_cpus)?;
-    if group.realtime && !group.has_one_cpu() {
-        return Err(fault("real-time tasks are emulated on one CPU only: cpus must name it".to_owned()));
-    }
-    Ok(())
-}
-
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
 }
@@ -408,6 +240,29 @@ mod tests {
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
             ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"nice\"", "a.toml:8: event Nice: group is missing"),
             ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"steal\"", "a.toml:8: event Steal: for_us is missing"),
+            ("\"hog\"", "\"build-tree\"\ncompute_us = 5", "a.toml:5: group a: jobs is missing"),
+            ("\"hog\"", "\"build-tree\"\njobs = 2", "a.toml:5: group a: compute_us is missing"),
+            ("\"hog\"", "\"hub\"\ncompute_us = 5\nreply_us = 5", "a.toml:5: group a: readers is missing"),
+            ("\"hog\"", "\"hub\"\ncompute_us = 5\nreaders = 5", "a.toml:5: group a: reply_us is missing"),
+            (
+                "\"hog\"",
+                "\"hub\"\nreaders = 0\ncompute_us = 5\nreply_us = 5",
+                "a.toml:8: readers is 0, allowed is 1 to 1000",
+            ),
+            (
+                "\"hog\"",
+                "\"hub\"\nreaders = 2\ncompute_us = 5\nreply_us = 0",
+                "a.toml:10: reply_us is 0, allowed is 1 to 60000000",
+            ),
+            ("\"hog\"", "\"build-tree\"\ncompute_us = 5\njobs = 1001", "a.toml:9: jobs is 1001, allowed is 1 to 1000"),
+            ("\"hog\"", "\"hog\"\njobs = 1", "a.toml:8: group a: jobs is for build-tree only"),
+            ("\"hog\"", "\"hog\"\nreaders = 1", "a.toml:8: group a: readers is for hub only"),
+            ("\"hog\"", "\"hog\"\nreply_us = 1", "a.toml:8: group a: reply_us is for hub only"),
+            (
+                "\"hog\"",
+                "\"hub\"\nreaders = 2\ncompute_us = 5\nreply_us = 5\nsleep_us = 5\nperiod_us = 5",
+                "a.toml:11: group a: a hub has either sleep_us or period_us",
+            ),
             ("cpus = 2", "cpus = 2\nnodes = 2", "a.toml:5: nodes is 2, allowed is 1 to 1"),
             ("cpus = 2", "cpus = 2\ncores = [{ count = 3 }]", "a.toml:4: cpus is 2, the cores have 3"),
             (

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{LONGEST_US, Scenario, ScenarioError, ScenarioGroup, WorkKind, in_range};
+use super::group::LONGEST_US;
+use super::{Scenario, ScenarioError, ScenarioGroup, WorkKind, in_range};
 use crate::abi::CpuMask;
 
 /// A task that was recorded.

@@ -4,10 +4,12 @@
 //! notices and turns it round.
 
 mod broken;
+mod builds;
 mod eevdf;
 mod engine;
 mod frames;
 mod frequency;
+mod hubs;
 mod limits;
 mod nappers;
 mod recorded;

@@ -1,10 +1,15 @@
 //! What tasks do with their CPU time.
 
+mod build;
+mod hub;
+
+use build::BuildProcess;
 use fastrand::Rng;
 
 use crate::replay::Script;
 use crate::scenario::{ScenarioGroup, WorkKind};
 use crate::task::TaskId;
+use hub::HubEnd;
 
 /// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,14 @@ pub enum Next {
     WakeRecorded(u32),
     /// Begins the recorded task of this id.
     ForkRecorded(u32),
+    /// Begins a child as `posix_spawn()` does, and sleeps until that executes its program; computes for so long afterwards.
+    Spawn(u64),
+    /// Executes its program, for which its parent has waited.
+    Execute,
+    /// Sends a message to this reader, and goes on.
+    Send(TaskId),
+    /// Has read so many of its messages that this sender goes on.
+    Resume(TaskId),
     /// Is done for ever.
     Exit,
 }
@@ -62,6 +75,10 @@ pub struct Work {
     pub wake_at: Option<u64>,
     /// What a recorded task does.
     pub script: Option<Box<Script>>,
+    /// What a process of a build does.
+    build: Option<Box<BuildProcess>>,
+    /// What a sender or a reader does.
+    hub: Option<Box<HubEnd>>,
 }
 
 impl Work {
@@ -90,6 +107,8 @@ impl Work {
             parent: None,
             wake_at: None,
             script: None,
+            build: BuildProcess::maker(group).map(Box::new),
+            hub: None,
         }
     }
 
@@ -107,26 +126,35 @@ impl Work {
             self.rng = rng.fork();
         }
         let waits = !self.leads && matches!(self.kind, WorkKind::Chain | WorkKind::PingPong);
-        (!waits).then_some((at, self.first_ns.saturating_add(self.compute_ns)))
+        let work_ns = if self.build.is_some() { self.own_work_ns() } else { self.compute_ns };
+        (!waits).then_some((at, self.first_ns.saturating_add(work_ns)))
     }
 
     /// What it asks of one CPU, in parts of `whole`; by the group's numbers, whatever it gets.
     pub fn demand(&self, whole: u64) -> u64 {
         let of = |interval_ns: u64| whole * self.compute_ns.min(interval_ns) / interval_ns;
         match self.kind {
-            WorkKind::Hog | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong => whole,
+            WorkKind::Hog | WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong | WorkKind::BuildTree => {
+                whole
+            }
             WorkKind::Napper => of(self.compute_ns + self.sleep_ns),
             WorkKind::Periodic | WorkKind::Chain => of(self.period_ns),
             WorkKind::Recorded => self.script.as_ref().map_or(0, |script| script.demand(whole)),
+            WorkKind::Hub => self.hub.as_ref().map_or(0, |hub| hub.demand(whole)),
         }
+    }
+
+    /// How many tasks at a time compete for what it asks.
+    pub fn nr_competing(&self) -> u64 {
+        self.build.as_ref().map_or(1, |build| build.nr_jobs())
     }
 
     /// The work is done: what follows, and how long it took since it was due, if somebody waits for that.
     pub fn proceed(&mut self, now: u64) -> (Next, Option<u64>) {
-        if self.parent.is_some() {
-            return (Next::Exit, None);
-        }
         match self.kind {
+            WorkKind::BuildTree => self.next_of_build(now),
+            WorkKind::Hub => self.next_of_hub(now),
+            _ if self.parent.is_some() => (Next::Exit, None),
             WorkKind::Hog => (Next::Compute(ENDLESS), None),
             WorkKind::Napper => (self.nap(now), None),
             WorkKind::Periodic => {
@@ -219,9 +247,14 @@ impl Work {
         self.parent.is_some()
     }
 
-    /// The task that waits for its end.
-    pub fn waiting_parent(&self) -> Option<TaskId> {
-        self.parent.filter(|_| self.kind == WorkKind::ForkWait)
+    /// The task that forked it.
+    pub fn parent(&self) -> Option<TaskId> {
+        self.parent
+    }
+
+    /// A child ends; whether this task waits for that.
+    pub fn child_ends(&mut self) -> bool {
+        self.kind == WorkKind::ForkWait || self.build.as_mut().is_some_and(|build| build.child_ends())
     }
 
     /// Its work each time.

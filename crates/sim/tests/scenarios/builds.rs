@@ -1,0 +1,74 @@
+//! Builds: what `make -j` does, by itself and beside others.
+
+use scherzo_sim::{Scenario, ScenarioGroup, SimulationOptions, SimulationReport, run};
+use toml::Spanned;
+
+use super::{all_rules_hold, is_fair, outcome, scenario};
+
+/// With compilers that compute for so long.
+fn with_compilers(name: &str, compute_us: u64) -> Scenario {
+    let mut scenario = scenario(name);
+    build_of(&mut scenario).compute_us = Some(Spanned::new(0..0, compute_us));
+    scenario
+}
+
+fn build_of(scenario: &mut Scenario) -> &mut ScenarioGroup {
+    scenario.group.iter_mut().map(Spanned::get_mut).find(|group| group.name == "build").expect("a build")
+}
+
+/// With some seeds.
+fn outcomes(scenario: &Scenario) -> impl Iterator<Item = SimulationReport> {
+    (0..4).map(|seed| run(scenario, &SimulationOptions { seed, ..SimulationOptions::default() }))
+}
+
+/// Who forks for each job computes a fiftieth of that each time: before the program, in it, before it waits, and afterwards.
+#[test]
+fn a_job_waits_for_its_compiler() {
+    let report = outcome("build-alone");
+    all_rules_hold(&report);
+    let build = report.group("build").expect("a group");
+    let [half_ns, .., longest_ns] = build.response_ns;
+    assert!((10_800_000..10_850_000).contains(&half_ns) && longest_ns < 10_900_000, "{report}");
+    assert!(build.nr_done > 160, "{report}");
+}
+
+#[test]
+fn a_build_gets_its_share() {
+    for compute_us in [5_000, 30_000, 300_000] {
+        for report in outcomes(&with_compilers("build", compute_us)) {
+            all_rules_hold(&report);
+            assert!(is_fair(&report, "build", 33) && is_fair(&report, "hogs", 16), "{compute_us} us: {report}");
+        }
+    }
+}
+
+/// Half the weight of the hogs' group.
+#[test]
+fn a_build_in_a_group_gets_what_the_group_weighs() {
+    for compute_us in [5_000, 30_000, 300_000] {
+        for report in outcomes(&with_compilers("build-in-group", compute_us)) {
+            all_rules_hold(&report);
+            assert!(is_fair(&report, "build", 17), "{compute_us} us: {report}");
+        }
+    }
+}
+
+/// One build or two, whose compilers are brief or not. What programs run that end between two ticks counts as well for what the others
+/// have had: otherwise the game would be taken to be ahead of them, and take turns.
+#[test]
+fn frames_are_in_time_beside_builds() {
+    for nr_builds in [1, 2] {
+        for compute_us in [300, 1_000, 5_000, 30_000, 300_000] {
+            let mut scenario = with_compilers("frames-beside-build", compute_us);
+            build_of(&mut scenario).count = Spanned::new(0..0, nr_builds);
+            for report in outcomes(&scenario) {
+                all_rules_hold(&report);
+                let [frames, sound, build] =
+                    ["frames", "sound", "build"].map(|name| report.group(name).expect("a group"));
+                assert!(frames.nr_missed == 0 && frames.nr_done > 350, "{nr_builds}, {compute_us} us: {report}");
+                assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{report}");
+                assert!(build.share * 10 >= build.fair_share * 9, "{report}");
+            }
+        }
+    }
+}

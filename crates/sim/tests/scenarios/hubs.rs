@@ -1,0 +1,55 @@
+//! One task that sends to many.
+
+use scherzo_sim::{BrokenCopy, SimulationOptions, SimulationReport, run};
+
+use super::{all_rules_hold, known_fault, outcome, scenario};
+
+/// Switches for each hundred messages.
+fn switches(report: &SimulationReport, group: &str) -> u64 {
+    report.nr_switches * 100 / (report.group(group).expect("a group").nr_done as u64).max(1)
+}
+
+/// The sender has as much of a CPU as each of the hogs, the readers what they want, and a message waits no longer than it may gather, and
+/// for a turn.
+#[test]
+fn a_hub_beside_hogs_gets_its_share() {
+    let report = outcome("hub");
+    all_rules_hold(&report);
+    let [hub, hogs] = ["hub", "hogs"].map(|name| report.group(name).expect("a group"));
+    assert!(hogs.task_share.1.abs_diff(hub.task_share.1) < 20 && hogs.task_share.0 + 20 > hub.task_share.1, "{report}");
+    assert!(hub.latency_ns[2] < 1_000_000 && hub.latency_ns[3] < 12_000_000 && hub.nr_done > 100_000, "{report}");
+}
+
+/// Each reader has several messages when it runs; with a switch for each, all get less done.
+#[test]
+fn messages_gather_where_one_sends_to_many() {
+    let eager = SimulationOptions { broken: Some(BrokenCopy::EagerMessages), ..SimulationOptions::default() };
+    let [gathered, eager] = [SimulationOptions::default(), eager].map(|options| {
+        let report = run(&scenario("hubs"), &options);
+        all_rules_hold(&report);
+        report
+    });
+    assert!(switches(&gathered, "hubs") * 2 < switches(&eager, "hubs"), "{gathered}{eager}");
+    assert!(switches(&gathered, "hubs") < 80, "{gathered}");
+}
+
+/// Not even in the group of that application.
+#[test]
+fn readers_do_not_make_others_late() {
+    let report = outcome("sound-beside-hubs");
+    all_rules_hold(&report);
+    let sound = report.group("sound").expect("a group");
+    assert!(sound.nr_missed == 0 && sound.latency_ns[2] < 1_000_000, "{report}");
+}
+
+/// Sound wants half of its share and sleeps for nine tenths of its time, and waits for several that compute for longer.
+#[test]
+fn known_fault_sound_is_late_beside_busy_workers() {
+    let report = outcome("sound-beside-workers");
+    all_rules_hold(&report);
+    known_fault(
+        "sound beside busy workers",
+        report.group("sound").expect("a group").latency_ns[2] < 5_000_000,
+        &report,
+    );
+}
