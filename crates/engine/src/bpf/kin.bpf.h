@@ -22,6 +22,8 @@ static __always_inline void charge_current(struct task_ctx *tctx)
 	tctx->charged_until_ns = now;
 	tctx->charged_exec_ns += ran_ns;
 	charge_for(tctx, ran_ns, now);
+	if (may_change_lead(tctx->llc))
+		change_lead(tctx->llc, ran_ns, tctx->prompt);
 }
 
 /*
