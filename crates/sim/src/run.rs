@@ -6,16 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use scherzo_wire::control::Mode;
 use scherzo_wire::layout::NR_SLOTS;
-use scherzo_wire::message::{LoadSettings, SliceTimer};
+use scherzo_wire::message::LoadSettings;
 
 use crate::abi::CpuMask;
-use crate::baseline::BaselineScheduler;
 use crate::cgroups::{self, Cgroups};
 use crate::events::Happenings;
-use crate::fault::BrokenCopy;
 use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
 use crate::invariants;
-use crate::machine::{InjectedFault, Machine, MachineEvent};
+use crate::machine::{Machine, MachineEvent};
+use crate::options::SimulationOptions;
 use crate::profile::Costs;
 use crate::replay::Recorded;
 use crate::report::SimulationReport;
@@ -36,45 +35,6 @@ pub(crate) fn lock_scheduler() -> MutexGuard<'static, ()> {
 /// `PF_KTHREAD`.
 const KTHREAD: u32 = 0x0020_0000;
 const MS: u64 = 1_000_000;
-
-/// How a scenario is run.
-#[derive(Clone, Debug)]
-pub struct SimulationOptions {
-    /// Decides what the scenario leaves open.
-    pub seed: u64,
-    /// The scheduler's mode.
-    pub mode: Mode,
-    /// BPF applies the policy, not the engine in user space.
-    pub kernel_seat: bool,
-    /// Write down what ran where.
-    pub trace: bool,
-    /// What goes wrong on purpose between the scheduler and the kernel.
-    pub fault: Option<InjectedFault>,
-    /// What is broken on purpose in the scheduler.
-    pub broken: Option<BrokenCopy>,
-    /// Another scheduler instead.
-    pub baseline: Option<BaselineScheduler>,
-    /// CPUs run at the same time, and interrupt each other so; else each callback takes no time.
-    pub plan: Option<SwitchPlan>,
-    /// The setting of that name.
-    pub slice_timer: SliceTimer,
-}
-
-impl Default for SimulationOptions {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            mode: Mode::Interactive,
-            kernel_seat: true,
-            trace: false,
-            fault: None,
-            broken: None,
-            baseline: None,
-            plan: None,
-            slice_timer: SliceTimer::default(),
-        }
-    }
-}
 
 pub(crate) struct Simulation<'a> {
     pub(crate) machine: Machine,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use super::{CALL, CpuSwitch, NO_EPISODES, RunLog, SwitchChoice, SwitchPlan};
+use crate::options::SimulationOptions;
 use crate::report::SimulationReport;
-use crate::run::{SimulationOptions, run_noting};
+use crate::run::run_noting;
 use crate::scenario::Scenario;
 
 /// Where the CPU that ran could not go on.
