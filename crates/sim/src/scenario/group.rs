@@ -119,21 +119,25 @@ pub struct ScenarioGroup {
 
 impl ScenarioGroup {
     /// A time that was given, in nanoseconds.
+    #[must_use]
     pub fn ns(time_us: Option<&Spanned<u64>>) -> u64 {
         time_us.map_or(0, |time| time.get_ref() * 1_000)
     }
 
     /// Its nice level.
+    #[must_use]
     pub fn nice(&self) -> i32 {
         self.nice.as_ref().map_or(0, |nice| *nice.get_ref())
     }
 
     /// The kernel's weight of each of its tasks.
+    #[must_use]
     pub fn weight(&self) -> u32 {
         if self.policy == SchedPolicySpec::Idle { WEIGHT_IDLE } else { weight_of_nice(self.nice()) }
     }
 
     /// Where its tasks may run.
+    #[must_use]
     pub fn mask(&self, nr_cpus: usize) -> CpuMask {
         if self.cpus.is_empty() {
             CpuMask::of(0..nr_cpus)

@@ -61,16 +61,15 @@ impl Work {
     /// What comes next at either end, and how long it took from when a message was sent until a reader was done with it.
     pub(super) fn next_of_hub(&mut self, now: u64) -> (Next, Option<u64>) {
         match self.hub.as_mut().map(|hub| &mut hub.role) {
-            Some(HubRole::Sender { readers, next }) => match readers.get(*next) {
-                Some(reader) => {
+            Some(HubRole::Sender { readers, next }) => {
+                if let Some(reader) = readers.get(*next) {
                     *next += 1;
                     (Next::Send(*reader), None)
-                }
-                None => {
+                } else {
                     *next = 0;
                     (self.next_burst(now), None)
                 }
-            },
+            }
             Some(HubRole::Reader { sender, sent_ns, is_awaited }) => {
                 if *is_awaited && sent_ns.len() <= FEW_MESSAGES {
                     *is_awaited = false;
