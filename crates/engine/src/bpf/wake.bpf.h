@@ -53,9 +53,13 @@ static __always_inline void start_waiting(struct task_struct *p, struct task_ctx
 	tctx->wait_higher_class_ns = cpuc ? cpu_higher_class_ns(cpuc, now) : 0;
 }
 
-/* The same for one that was woken, which ends a burst. */
+/* The same for one that was woken, which ends a burst; here or, if it is pinned, where it is enqueued, on the CPU of who wakes it. */
 static __always_inline void wake_up(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
+	struct task_struct *waker = bpf_get_current_task_btf();
+
+	if (waker->flags & PF_EXITING)
+		inherit_from_child(p, waker);
 	tctx->woken = true;
 	tctx->last_burst_ns = tctx->burst_ns;
 	tctx->burst_ns = 0;
@@ -146,7 +150,6 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
-	struct task_struct *waker;
 	bool idle = false;
 	u32 klass;
 	u64 now;
@@ -161,9 +164,6 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	now = scx_bpf_now();
 	if (wake_flags & SCX_WAKE_TTWU) {
-		waker = bpf_get_current_task_btf();
-		if (waker->flags & PF_EXITING)
-			inherit_from_child(p, waker);
 		wake_up(p, tctx, now);
 		note_feeding(tctx, wake_flags);
 		if (wake_flags & SCX_WAKE_SYNC)

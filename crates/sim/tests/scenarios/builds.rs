@@ -3,7 +3,7 @@
 use scherzo_sim::{Scenario, ScenarioGroup, SimulationOptions, SimulationReport, run};
 use toml::Spanned;
 
-use super::{all_rules_hold, is_fair, outcome, scenario};
+use super::{all_rules_hold, is_fair, known_fault, outcome, scenario};
 
 /// With compilers that compute for so long.
 fn with_compilers(name: &str, compute_us: u64) -> Scenario {
@@ -71,4 +71,40 @@ fn frames_are_in_time_beside_builds() {
             }
         }
     }
+}
+
+/// Also where it may run on one CPU only, waiting for a child is no sleep.
+#[test]
+fn starts_on_one_cpu_get_their_share() {
+    for compute_us in [1_000, 5_000, 30_000] {
+        let mut scenario = scenario("pinned-starts");
+        scenario.group[0].get_mut().compute_us = Some(Spanned::new(0..0, compute_us));
+        for report in outcomes(&scenario) {
+            all_rules_hold(&report);
+            let [starts, hogs] = ["starts", "hogs"].map(|name| report.group(name).expect("a group"));
+            assert!(
+                starts.share.abs_diff(hogs.share) < 6 && hogs.longest_gap_ns < 25_000_000,
+                "{compute_us} us: {report}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sound_does_not_wait_for_compilers_on_a_single_cpu() {
+    for compute_us in [1_000, 5_000, 30_000] {
+        for report in outcomes(&with_compilers("sound-beside-build", compute_us)) {
+            all_rules_hold(&report);
+            let sound = report.group("sound").expect("a group");
+            assert!(sound.nr_missed == 0 && sound.latency_ns[3] < 1_000_000, "{compute_us} us: {report}");
+        }
+    }
+}
+
+/// A driver that waits for its turn when its compiler ends is not told what that has run, so the next job begins as early in virtual time.
+#[test]
+fn known_fault_brief_jobs_take_what_is_due_to_hogs() {
+    let report = outcome("brief-jobs");
+    all_rules_hold(&report);
+    known_fault("jobs of 1 ms", is_fair(&report, "build", 50), &report);
 }
