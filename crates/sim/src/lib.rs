@@ -12,6 +12,7 @@ mod abi;
 mod bandwidth;
 mod baseline;
 mod cgroups;
+mod children;
 #[cfg(instrumented)]
 mod coverage;
 mod eevdf;
@@ -51,6 +52,6 @@ pub use machine::InjectedFault;
 pub use options::SimulationOptions;
 pub use report::{GroupReport, SimulationReport};
 pub use run::run;
-pub use scenario::{Scenario, ScenarioGroup};
+pub use scenario::Scenario;
 pub use scherzo_wire::control::Mode;
 pub use scherzo_wire::message::SliceTimer;

@@ -313,7 +313,6 @@ impl<'a> Simulation<'a> {
             Next::Send(reader) => return self.send(cpu, id, reader),
             Next::Spawn(then_ns) => {
                 self.spawn(cpu, id, then_ns);
-                self.machine.schedule(cpu);
                 return false;
             }
             Next::Sleep { until, then_ns } => {
@@ -323,22 +322,10 @@ impl<'a> Simulation<'a> {
             }
             Next::Exit => {
                 self.exit(cpu, id);
-                self.machine.schedule(cpu);
                 return false;
             }
         }
         true
-    }
-
-    fn exit(&mut self, cpu: usize, id: TaskId) {
-        const EXITING: u32 = 0x4;
-        self.machine.tasks[id].kernel_mut().flags |= EXITING;
-        if let Some(parent) = self.works[id].as_ref().and_then(Work::parent)
-            && self.works[parent].as_mut().is_some_and(Work::child_ends)
-        {
-            self.machine.wake(cpu, parent, true);
-        }
-        self.machine.tasks[id].state = State::Dead;
     }
 
     /// The task's piece of work is done; true if it goes on with its migration disabled first.
@@ -384,20 +371,6 @@ impl<'a> Simulation<'a> {
         }
         self.machine.tasks[other].remaining_ns = work.compute_ns();
         self.machine.wake(cpu, other, true);
-    }
-
-    fn fork(&mut self, cpu: usize, id: TaskId, ns: u64) {
-        let Some(work) = self.works[id].as_ref().map(|work| work.of_child(id)) else { return };
-        self.start_child(cpu, id, "child", work, ns);
-    }
-
-    pub(crate) fn start_child(&mut self, cpu: usize, id: TaskId, name: &str, work: Work, ns: u64) {
-        let child = self.create(cpu, self.machine.tasks[id].group, name, work);
-        let parent = self.machine.tasks[id].raw();
-        let task = &mut self.machine.tasks[child];
-        task.kernel_mut().real_parent = parent;
-        task.remaining_ns = ns;
-        self.machine.start(cpu, child);
     }
 
     fn charge_all(&mut self) {

@@ -124,7 +124,7 @@ impl Work {
 }
 
 impl Simulation<'_> {
-    /// `posix_spawn()`, up to where the parent sleeps.
+    /// `posix_spawn()`, up to where the parent is woken by its child.
     pub(crate) fn spawn(&mut self, cpu: usize, id: TaskId, then_ns: u64) {
         let now = self.machine.now;
         let Some(child) = self.works[id].as_mut().and_then(|work| work.of_spawned(id, now)) else { return };
@@ -133,6 +133,7 @@ impl Simulation<'_> {
         self.start_child(cpu, id, name, child, own_work_ns);
         self.sleep(id, None, then_ns);
         self.machine.tasks[id].go_to_sleep(SleepState::Uninterruptible);
+        self.machine.schedule(cpu);
     }
 
     /// `complete_vfork_done()`.

@@ -62,13 +62,12 @@ impl Work {
     pub(super) fn next_of_hub(&mut self, now: u64) -> (Next, Option<u64>) {
         match self.hub.as_mut().map(|hub| &mut hub.role) {
             Some(HubRole::Sender { readers, next }) => {
-                if let Some(reader) = readers.get(*next) {
-                    *next += 1;
-                    (Next::Send(*reader), None)
-                } else {
+                let Some(reader) = readers.get(*next) else {
                     *next = 0;
-                    (self.next_burst(now), None)
-                }
+                    return (self.next_burst(now), None);
+                };
+                *next += 1;
+                (Next::Send(*reader), None)
             }
             Some(HubRole::Reader { sender, sent_ns, is_awaited }) => {
                 if *is_awaited && sent_ns.len() <= FEW_MESSAGES {

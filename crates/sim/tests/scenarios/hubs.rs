@@ -53,3 +53,11 @@ fn known_fault_sound_is_late_beside_busy_workers() {
         &report,
     );
 }
+
+/// Each reader weighs little, and what it ran on credit before its group had spent too much is held against it by that weight.
+#[test]
+fn known_fault_readers_of_a_group_wait_long_once_it_has_spent_too_much() {
+    let report = outcome("hubs-in-group");
+    all_rules_hold(&report);
+    known_fault("readers in a group", report.group("hubs").expect("a group").longest_gap_ns < 150_000_000, &report);
+}
