@@ -62,7 +62,6 @@ pub enum SleepState {
 /// Tasks that are alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "properties that do not depend on each other")]
 pub struct ScenarioGroup {
     /// Its name in the report.
     pub name: String,
