@@ -209,13 +209,19 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 		tctx->seen_clock = READ_ONCE(llcx->clock);
 }
 
-/* A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. */
+/*
+ * A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. Where nobody takes turns
+ * nothing is used of what others want, whatever was used before.
+ */
 static __always_inline enum policy_use_level use_level(const struct task_struct *p, const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
 
 	if (!page || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return POLICY_USE_HEAVY;
+	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
+		return POLICY_USE_MODEST;
 	return policy_use_level(use_of(tctx, now));
 }
 
@@ -260,14 +266,17 @@ static __always_inline u64 earned_ns(const struct task_struct *p, const struct t
 
 /*
  * The deadline of a prompt task that is queued. One that has lost its CPU keeps what it was given when it woke: it would otherwise
- * start again at the end each time that a shorter one comes. One that has run for as long as it tends to takes turns.
+ * start again at the end each time that a shorter one comes. One that has run for as long as it tends to takes turns: it has another one for
+ * as long again, so that a game which is late, and does not sleep between its frames, gets on as one does that is in time.
  */
 VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u64 burst_ns, u64 now)
 {
 	if (!tctx)
 		return now;
-	if (!tctx->due_ns || burst_ns >= tctx->mean_burst_ns)
+	if (!tctx->due_ns || burst_ns - tctx->due_from_burst_ns >= tctx->mean_burst_ns) {
 		tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now));
+		tctx->due_from_burst_ns = burst_ns;
+	}
 	return tctx->due_ns;
 }
 

@@ -291,6 +291,7 @@ struct task_ctx {
 	u64 tried_ns; /* when its last trial began */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
+	u64 due_from_burst_ns; /* how long its burst was when it was given that */
 	struct policy_use use; /* until it woke last */
 	u64 vran_ns; /* virtual time that it has run for since */
 	u64 seen_clock; /* its LLC's clock then */

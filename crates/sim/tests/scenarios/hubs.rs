@@ -62,12 +62,15 @@ fn known_fault_readers_of_a_group_wait_long_once_it_has_spent_too_much() {
     known_fault("readers in a group", report.group("hubs").expect("a group").longest_gap_ns < 150_000_000, &report);
 }
 
-/// The kernel's own scheduler makes no frame late: a third of the CPUs' time is idle. Readers are due sooner than the rest of a frame.
+/// A third of the CPUs' time is idle. Readers are due sooner than the rest of a frame, but not for as long as the game is late.
 #[test]
-fn known_fault_frames_are_late_beside_bursts_of_readers() {
-    let report = outcome("frames-beside-readers");
-    all_rules_hold(&report);
-    known_fault("frames beside readers", report.group("frames").expect("a group").nr_missed == 0, &report);
+fn frames_are_in_time_beside_bursts_of_readers() {
+    let scenario = scenario("frames-beside-readers");
+    for seed in 1..=8 {
+        let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        assert!(report.group("frames").expect("a group").nr_missed == 0, "{report}");
+    }
 }
 
 /// They get 22 % of all CPUs where 50 are due.
