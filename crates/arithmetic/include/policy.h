@@ -200,17 +200,6 @@ static inline struct policy_use policy_use_more(struct policy_use use, u64 ran_n
 	return use;
 }
 
-/*
- * What a task and the child that it forks have used by then, each of them: of what it has used less than others both have half, or it
- * would be there for each child anew.
- */
-static inline struct policy_use policy_use_split(struct policy_use use)
-{
-	if (use.passed_ns > use.ran_ns)
-		use.passed_ns = use.ran_ns + (use.passed_ns - use.ran_ns) / 2;
-	return use;
-}
-
 /* In virtual time, what a task has used for which its child has run: as far as use goes back. */
 static inline u64 policy_use_of_child(u64 ran_ns, u32 flat_weight)
 {

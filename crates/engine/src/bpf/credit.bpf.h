@@ -165,7 +165,7 @@ static __always_inline bool is_overspent(u32 number)
 
 static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
 {
-	s64 credit_ns = tctx->credit_ns, left_ns = tctx->yields ? credit_ns : policy_credit_ran(credit_ns, ran_ns);
+	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
 	u64 vran_ns = policy_virtual_ns(ran_ns, tctx->weight);
 
 	tctx->vruntime += vran_ns;
@@ -213,13 +213,14 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
  * A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. Where nobody takes turns
  * nothing is used of what others want, whatever was used before.
  */
-static __always_inline enum policy_use_level use_level(const struct task_struct *p, const struct task_ctx *tctx, u64 now)
+VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx, u64 now)
 {
 	const struct scherzo_control *page = control_page();
-	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+	const struct llc_ctx *llcx;
 
-	if (!page || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
+	if (!page || !tctx || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return POLICY_USE_HEAVY;
+	llcx = llc_ctx(tctx->llc);
 	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
 		return POLICY_USE_MODEST;
 	return policy_use_level(use_of(tctx, now));
@@ -395,6 +396,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
  */
 VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
 {
+	s64 credit_ns;
 	u64 ran_ns;
 
 	if (!tctx || !tctx->charged_until_ns)
@@ -403,7 +405,11 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	ran_ns = uncharged_ns(p, tctx);
 	if (!ran_ns)
 		return 0;
+	credit_ns = tctx->credit_ns;
 	charge_for(tctx, ran_ns, now);
+	/* It takes turns although it has some: that costs none. */
+	if (tctx->yields)
+		tctx->credit_ns = credit_ns;
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {

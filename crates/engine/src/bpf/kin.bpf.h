@@ -9,39 +9,36 @@
 #include "credit.bpf.h"
 
 /*
- * Charges what a task that runs right now, on this CPU, has run so far: by our clock, as the kernel's account is of the last
- * tick or switch. What it is charged here is taken off then.
+ * Charges what a task that runs right now, on this CPU, has run so far, and returns that: by our clock, as the kernel's account is of
+ * the last tick or switch. What it is charged here is taken off then.
  */
-static __always_inline void charge_current(struct task_ctx *tctx)
+static __always_inline u64 charge_current(struct task_ctx *tctx)
 {
 	u64 now = scx_bpf_now();
 	s64 ran_ns = tctx->charged_until_ns ? time_delta(now, tctx->charged_until_ns) : 0;
 
 	if (ran_ns <= 0)
-		return;
+		return 0;
 	tctx->charged_until_ns = now;
 	tctx->charged_exec_ns += ran_ns;
 	charge_for(tctx, ran_ns, now);
-	if (may_change_lead(tctx->llc))
-		change_lead(tctx->llc, ran_ns, tctx->prompt);
+	return ran_ns;
 }
 
 /*
  * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
- * credit, and no lag, and none of those that are forked has used less than all of them together.
+ * credit, and no lag.
  */
 static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
 	s64 half_ns;
 
-	charge_current(parent);
 	/* Up to when its parent has been charged is about now. */
 	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
-	note_use(parent, parent->charged_until_ns);
-	parent->use = policy_use_split(parent->use);
 	child->use = parent->use;
-	child->vran_ns = 0;
+	child->vran_ns = parent->vran_ns;
 	child->seen_clock = parent->seen_clock;
+	charge_current(parent);
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
 	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
@@ -61,6 +58,7 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct task_struct *child __arg_trusted)
 {
 	struct task_ctx *tctx, *child_ctx;
+	u64 ran_ns;
 
 	if (child->real_parent->tgid != p->tgid)
 		return 0;
@@ -69,7 +67,10 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	if (!tctx || !child_ctx)
 		return 0;
 	tctx->slept_since_ns = 0;
-	charge_current(child_ctx);
+	ran_ns = charge_current(child_ctx);
+	/* One that ends between two ticks is charged here for nearly all that it has run. */
+	if (ran_ns && may_change_lead(child_ctx->llc))
+		change_lead(child_ctx->llc, ran_ns, child_ctx->prompt);
 	/* What the parent owed itself the child owed from the beginning. */
 	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
