@@ -27,6 +27,7 @@ pub(super) fn game(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     wait_for_calm(guest)?;
+    guest.check("test -w /proc/sys/vm/compact_memory", LIMIT)?;
     guest.check(PREPARE, LIMIT)?;
     let build = guest.spawn(BUILD)?;
     let compaction = guest.spawn(COMPACT)?;
