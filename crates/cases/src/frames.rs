@@ -15,8 +15,9 @@ use crate::shares::{GroupFigures, beside_interactive, say_groups};
 pub(super) const MAX_MISSED_PERCENT: f64 = 1.0;
 /// Each of 8 ms for the game and 1.5 ms for the compositor.
 pub(super) const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
-/// Sound in pieces of 256 samples at 48,000 a second: a player hands each piece to the mixer.
-const SOUND: &str = "--rate 188 --game-ms 0.4 --compositor-ms 0.2";
+/// Sound in pieces of 512 samples at 48,000 a second: a player hands each piece to the mixer. Of 256 samples even a real-time player
+/// is late at times in these guests: it needs up to 6.3 ms where 5.3 are there, since a CPU that is interrupted notices up to 2 ms later.
+const SOUND: &str = "--rate 94 --game-ms 0.4 --compositor-ms 0.2";
 /// For at least 900 frames, so that one percent is more than a hiccup.
 const SECONDS: u32 = 16;
 
@@ -48,7 +49,7 @@ pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
     ensure_in_time(guest, GAME, "name=hogs,count=2/cpu")
 }
 
-/// Sound is late after five milliseconds.
+/// Sound is late after ten milliseconds.
 pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
     ensure_in_time(guest, SOUND, "name=hogs,count=2/cpu")
 }
