@@ -18,6 +18,8 @@ pub(super) const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
 /// Sound in pieces of 512 samples at 48,000 a second: a player hands each piece to the mixer. Of 256 samples even a real-time player
 /// is late at times in these guests: it needs up to 6.3 ms where 5.3 are there, since a CPU that is interrupted notices up to 2 ms later.
 const SOUND: &str = "--rate 94 --game-ms 0.4 --compositor-ms 0.2";
+/// In the 99th percentile: half as long again as is seen, 1 to 2 ms both with Scherzo and as SCHED_FIFO.
+const MAX_SOUND_WAKE_US: f64 = 3_000.0;
 /// For at least 900 frames, so that one percent is more than a hiccup.
 const SECONDS: u32 = 16;
 
@@ -46,12 +48,15 @@ struct FramePercentiles {
 
 /// Two hogs per CPU.
 pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, GAME, "name=hogs,count=2/cpu")
+    ensure_in_time(guest, GAME, "name=hogs,count=2/cpu").map(drop)
 }
 
-/// Sound is late after ten milliseconds.
+/// Sound is late after ten milliseconds, which it hardly ever is with the kernel's default either. So the wake-ups count as well: there one
+/// of a hundred waits for 4.5 ms or longer.
 pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, SOUND, "name=hogs,count=2/cpu")
+    let p99 = ensure_in_time(guest, SOUND, "name=hogs,count=2/cpu")?.wake_us.p99;
+    ensure!(p99 <= MAX_SOUND_WAKE_US, "one of a hundred pieces waits for {p99} µs, not at most {MAX_SOUND_WAKE_US} µs");
+    Ok(())
 }
 
 /// The same where user space has the seat.
@@ -61,15 +66,15 @@ pub(super) fn beside_hogs_in_user_seat(guest: &mut Guest) -> Result<()> {
 
 /// Two hogs per CPU that are niced as far as they can be.
 pub(super) fn beside_niced_hogs(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, GAME, "name=niced,count=2/cpu,nice=19")
+    ensure_in_time(guest, GAME, "name=niced,count=2/cpu,nice=19").map(drop)
 }
 
 /// Two tasks per CPU that sleep for a moment after each 4 ms of work.
 pub(super) fn beside_nappers(guest: &mut Guest) -> Result<()> {
-    ensure_in_time(guest, GAME, "name=nappers,count=2/cpu,work=4ms,sleep=100us")
+    ensure_in_time(guest, GAME, "name=nappers,count=2/cpu,work=4ms,sleep=100us").map(drop)
 }
 
-fn ensure_in_time(guest: &mut Guest, work: &str, group: &str) -> Result<()> {
+fn ensure_in_time(guest: &mut Guest, work: &str, group: &str) -> Result<FrameFigures> {
     let figures: FrameFigures = beside_interactive(guest, &format!("frames {work} --seconds {SECONDS}"), &[group])?;
     let FrameFigures { nr_frames, nr_missed, missed_percent, groups, .. } = &figures;
     say(&figures.to_string());
@@ -78,5 +83,5 @@ fn ensure_in_time(guest: &mut Guest, work: &str, group: &str) -> Result<()> {
         *missed_percent <= MAX_MISSED_PERCENT,
         "{nr_missed} of {nr_frames} frames missed: {missed_percent} %, not at most {MAX_MISSED_PERCENT} %"
     );
-    Ok(())
+    Ok(figures)
 }
