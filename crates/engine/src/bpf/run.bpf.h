@@ -88,6 +88,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		return;
 	}
 	leave_dsq(tctx);
+	WRITE_ONCE(cpuc->run_began_ns, now);
 	cpuc->burst_from_ns = now - tctx->burst_ns;
 	cpuc->last_burst_ns = tctx->last_burst_ns;
 	cpuc->nr_messages = tctx->burst_ns ? tctx->nr_messages : 0;

@@ -88,22 +88,27 @@ VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 
 /*
  * Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives
- * way.
+ * way. If another task precedes this one, only one that has had its CPU for POLICY_SLIP_IN_TIMES as long without a break.
  */
-VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu)
+VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu, bool preceded)
 {
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
 	const struct task_ctx *tctx = task_ctx(p);
+	u64 least_ns, now = scx_bpf_now();
 	u32 llc = cpu_llc(prev_cpu);
 
 	if (!tctx)
 		return -1;
-	bpf_for(step, 1, nr) {
+	least_ns = preceded ? tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES : 0;
+	bpf_for(step, 0, nr) {
 		s32 cpu = prev_cpu + step;
+		struct cpu_ctx *cpuc;
 
 		if (cpu >= nr_cpu_slots)
 			cpu -= nr_cpu_slots;
-		if (cpu_llc(cpu) == llc && interrupts_longer(p, tctx, cpu))
+		cpuc = cpu_ctx(cpu);
+		if (cpuc && cpuc->llc == llc && time_delta(now, READ_ONCE(cpuc->run_began_ns)) >= (s64)least_ns &&
+		    interrupts_longer(p, tctx, cpu))
 			return cpu;
 	}
 	return -1;

@@ -196,6 +196,7 @@ struct cpu_ctx {
 	 */
 	u64 burst_since_ns;
 	u32 burst_weight; /* that task's own, see task_ctx.own_weight */
+	u64 run_began_ns; /* since when the task that runs here has had the CPU without a break */
 	/*
 	 * Non-zero if the task that has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be
 	 * gone by then.

@@ -104,6 +104,19 @@ static s32 run_on_awake_cpu(struct task_struct *p, const struct task_ctx *tctx, 
 }
 
 /*
+ * Other prompt tasks wait that are due before this one. If it runs so briefly that they hardly wait for longer, it is let through all the
+ * same: where more is asked of the prompt than there are CPUs for, all are late, and each that is short would wait for the long ones.
+ */
+static s32 slip_in(struct task_struct *p, const struct scherzo_control *page, s32 prev_cpu)
+{
+	s32 cpu = interrupt_any_longer(p, prev_cpu, true);
+
+	if (cpu >= 0)
+		run_at_once(p, page, SCX_ENQ_PREEMPT, SCHERZO_CNT_PREEMPT);
+	return cpu;
+}
+
+/*
  * The busy CPU that a task takes if it found no idle one, or -1 if it has to wait in a DSQ: the waker's if that is
  * about to sleep. A waker that waker_is_done() believes comes first; and for interactive tasks, which may take others, one that
  * only says so comes last.
@@ -122,8 +135,10 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	/* Not before: who follows a waker takes its CPU from nobody. */
 	if (!study_policy && !tctx->prompt)
 		return -1;
-	if (!study_policy && must_not_preempt(tctx, cpu_llc(prev_cpu)))
+	if (!study_policy && yields_to_fair(cpu_llc(prev_cpu), tctx->due_ns))
 		return -1;
+	if (!study_policy && is_preceded(tctx, cpu_llc(prev_cpu)))
+		return word.preemption ? slip_in(p, page, prev_cpu) : -1;
 	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return prev_cpu;
@@ -131,7 +146,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 	if (word.preemption) {
 		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
 		if (cpu < 0 && !study_policy)
-			cpu = interrupt_any_longer(p, prev_cpu);
+			cpu = interrupt_any_longer(p, prev_cpu, false);
 		cpuc = cpu_ctx(cpu);
 		if (cpuc) {
 			note_brief(cpuc, tctx, now + TAKEOVER_NS);
