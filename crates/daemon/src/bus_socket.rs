@@ -2,13 +2,14 @@
 //! taken the answer. See [`crate::callers`].
 
 mod departures;
+mod header;
 mod incoming;
+mod outgoing;
 
 use std::collections::HashMap;
 use std::io;
-use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::sync::Arc;
@@ -16,28 +17,23 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use rustix::net::sockopt::set_socket_send_buffer_size;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use scherzo_api::Error;
 use scherzo_api::catalogue::gettext_noop;
 use scherzo_api::names::INTERFACE;
-use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::Mutex;
 use zbus::address::transport::{Transport, UnixSocket};
 use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
 use zbus::export::async_trait::async_trait;
-use zbus::message::{Flags, Header, Type};
+use zbus::message::{Flags, Type};
 use zbus::{Address, DBusError, Message};
 
 use crate::callers::{Callers, Cost, Fate, WaitingCall};
 use departures::{Departures, name_that_has_gone};
+use header::{CallHeader, FLAGS};
 use incoming::{Arrived, Incoming};
+use outgoing::{MessageWriter, Refusals};
 
-/// Where a message has its flags.
-const FLAGS: usize = 2;
-/// The most descriptors that an answer carries.
-const MAX_FDS: usize = 4;
 /// The bus itself.
 const BUS: &str = "org.freedesktop.DBus";
 /// It says so of a connection that has gone.
@@ -95,7 +91,7 @@ impl Socket for BusSocket {
 
     fn split(self) -> Split<CallReader, AnswerWriter> {
         let (read, write) = self.stream.into_split();
-        let writer = Arc::new(Mutex::new(MessageWriter(write)));
+        let writer = Arc::new(Mutex::new(MessageWriter::new(write)));
         let incoming = Incoming::new(read);
         let calls = CallReader {
             incoming,
@@ -103,6 +99,7 @@ impl Socket for BusSocket {
             writer: Arc::clone(&writer),
             asked: HashMap::new(),
             departures: Departures::default(),
+            refusals: Refusals::default(),
         };
         Split::new(calls, AnswerWriter { writer, callers: self.callers })
     }
@@ -117,24 +114,50 @@ pub(crate) struct CallReader {
     /// Names whose users the bus has been asked for, by the number of the question.
     asked: HashMap<NonZeroU32, String>,
     departures: Departures,
+    refusals: Refusals,
 }
 
 impl CallReader {
+    /// Refuses calls of users of whom too many wait already. That costs a look at each header, as it is done for each call of a flood.
+    fn refuse_excess(&mut self) -> io::Result<()> {
+        while let Some(message) = self.incoming.peek()? {
+            let nr_bytes = message.len();
+            let Some(call) = CallHeader::scan(message) else { break };
+            let is_answered_from_template = !call.wants_answer || self.refusals.have_learnt(call.sender);
+            if !is_answered_from_template || !self.callers.refuses(call.sender, cost(&call), nr_bytes) {
+                break;
+            }
+            if call.wants_answer {
+                self.refusals.repeat(call.sender, call.serial);
+            }
+            self.incoming.pass(nr_bytes);
+        }
+        Ok(())
+    }
+
     /// The message that the library shall have, if this one is for it now.
     async fn sort(&mut self, mut arrived: Arrived, seq: u64) -> zbus::Result<Option<Message>> {
-        let wants_answer = arrived.bytes[FLAGS] & Flags::NO_REPLY_EXPECTED.bits() == 0;
+        let flags = arrived.bytes[FLAGS];
+        if let Some(header) = CallHeader::scan(&arrived.bytes) {
+            let call = waiting_call(&header, &arrived.bytes);
+            return self.take(call, arrived.is_cut, seq).await;
+        }
         // All calls are answered, so that it is seen when each of them is done; what is not wanted is not sent.
         arrived.bytes[FLAGS] &= !Flags::NO_REPLY_EXPECTED.bits();
         let message = parse(arrived.bytes, seq).await?;
         let header = message.header();
         match header.message_type() {
-            Type::MethodCall => {}
-            Type::Signal if arrived.is_cut => return Ok(None),
+            Type::MethodCall => {
+                let Some(of_call) = CallHeader::of(&header, flags) else { return Ok(Some(message)) };
+                let call = waiting_call(&of_call, message.data());
+                self.take(call, arrived.is_cut, seq).await
+            }
+            Type::Signal if arrived.is_cut => Ok(None),
             Type::Signal => {
                 if let Some(name) = name_that_has_gone(&message, &header) {
                     self.callers.drop_calls_of(&name);
                 }
-                return Ok(Some(message));
+                Ok(Some(message))
             }
             Type::MethodReturn | Type::Error => {
                 let serial = header.reply_serial().filter(|_| header.sender().is_some_and(|sender| sender == BUS));
@@ -143,20 +166,17 @@ impl CallReader {
                     self.callers.drop_calls_of(&name);
                 }
                 self.callers.know(name, message.body().deserialize().ok());
-                return Ok(None);
+                Ok(None)
             }
         }
-        let Some(sender) = header.sender() else { return Ok(Some(message)) };
-        let call = WaitingCall {
-            sender: sender.to_string(),
-            serial: header.primary().serial_num().get(),
-            cost: cost(&header),
-            wants_answer,
-            bytes: message.data().to_vec(),
-        };
-        if arrived.is_cut {
+    }
+
+    async fn take(&mut self, call: WaitingCall, is_cut: bool, seq: u64) -> zbus::Result<Option<Message>> {
+        if is_cut {
             let problem = Error::LimitReached(gettext_noop("The request is too long.").into());
-            self.refuse(call, &problem).await?;
+            if let Some(refusal) = refusal(call, &problem).await? {
+                self.refusals.push(refusal.data().to_vec());
+            }
             return Ok(None);
         }
         let fate = self.callers.come(call);
@@ -170,11 +190,19 @@ impl CallReader {
             Fate::WaitsForUser(name) => self.ask_for_user(name).await.map(|()| None),
             Fate::IsRefused(call) => {
                 let problem = gettext_noop("Too many requests wait for an answer. Try again later.");
-                self.refuse(call, &Error::LimitReached(problem.into())).await.map(|()| None)
+                let sender = call.sender.clone();
+                if let Some(refusal) = refusal(call, &Error::LimitReached(problem.into())).await? {
+                    self.refusals.learn(&sender, &refusal);
+                    self.refusals.push(refusal.data().to_vec());
+                }
+                Ok(None)
             }
             Fate::ComesTooLate(call) => {
                 let problem = gettext_noop("The service is being stopped. Try again when it is back.");
-                self.refuse(call, &Error::Busy(problem.into())).await.map(|()| None)
+                if let Some(refusal) = refusal(call, &Error::Busy(problem.into())).await? {
+                    self.writer.lock().await.send_message(&refusal).await?;
+                }
+                Ok(None)
             }
         }
     }
@@ -186,14 +214,6 @@ impl CallReader {
             .build(&name)?;
         self.asked.insert(question.primary_header().serial_num(), name);
         self.writer.lock().await.send_message(&question).await
-    }
-
-    async fn refuse(&mut self, call: WaitingCall, problem: &Error) -> zbus::Result<()> {
-        if !call.wants_answer {
-            return Ok(());
-        }
-        let call = parse(call.bytes, 0).await?;
-        self.writer.lock().await.send_message(&problem.create_reply(&call.header())?).await
     }
 }
 
@@ -212,6 +232,7 @@ impl ReadHalf for CallReader {
                     return Ok(message);
                 }
             }
+            self.refuse_excess()?;
             if let Some(arrived) = self.incoming.next()? {
                 match self.sort(arrived, seq).await? {
                     Some(message) => return Ok(message),
@@ -223,6 +244,7 @@ impl ReadHalf for CallReader {
             }
             tokio::select! {
                 read = self.incoming.read() => read?,
+                sent = write(&self.writer, &mut self.refusals) => sent?,
                 () = self.callers.change() => {}
                 () = self.departures.due() => {}
             }
@@ -240,12 +262,37 @@ impl ReadHalf for CallReader {
 }
 
 /// What a call takes.
-fn cost(call: &Header<'_>) -> Cost {
-    match (call.interface(), call.member()) {
-        (Some(interface), Some(member)) if interface == INTERFACE && ASKING.contains(&member.as_str()) => Cost::Asking,
-        (Some(interface), _) if interface == INTERFACE => Cost::Long,
+fn cost(call: &CallHeader<'_>) -> Cost {
+    match (call.interface, call.member) {
+        (Some(INTERFACE), Some(member)) if ASKING.contains(&member) => Cost::Asking,
+        (Some(INTERFACE), _) => Cost::Long,
         _ => Cost::Read,
     }
+}
+
+/// A call that all of the library's work waits for. It asks for an answer, so that it is seen when it is done; what is not wanted is
+/// not sent.
+fn waiting_call(header: &CallHeader<'_>, message: &[u8]) -> WaitingCall {
+    let mut bytes = message.to_vec();
+    bytes[FLAGS] &= !Flags::NO_REPLY_EXPECTED.bits();
+    let CallHeader { sender, serial, wants_answer, .. } = *header;
+    WaitingCall { sender: sender.to_owned(), serial, cost: cost(header), wants_answer, bytes }
+}
+
+/// What a call is answered with that is not taken, if it wants an answer.
+async fn refusal(call: WaitingCall, problem: &Error) -> zbus::Result<Option<Message>> {
+    if !call.wants_answer {
+        return Ok(None);
+    }
+    problem.create_reply(&parse(call.bytes, 0).await?.header()).map(Some)
+}
+
+/// Writes refusals, if there are any.
+async fn write(writer: &Mutex<MessageWriter>, refusals: &mut Refusals) -> io::Result<()> {
+    if refusals.are_empty() {
+        return std::future::pending().await;
+    }
+    writer.lock().await.send_refusals(refusals).await
 }
 
 async fn parse(mut bytes: Vec<u8>, seq: u64) -> zbus::Result<Message> {
@@ -296,36 +343,12 @@ impl WriteHalf for AnswerWriter {
     }
 }
 
-/// Writes messages, each as a whole.
-#[derive(Debug)]
-struct MessageWriter(OwnedWriteHalf);
-
-#[async_trait]
-impl WriteHalf for MessageWriter {
-    async fn sendmsg(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-        let stream: &UnixStream = self.0.as_ref();
-        stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), bytes, fds)).await
-    }
-
-    async fn close(&mut self) -> io::Result<()> {
-        Ok(rustix::net::shutdown(self.0.as_ref().as_fd(), Shutdown::Both)?)
-    }
-}
-
-fn send(stream: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut room);
-    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
-    }
-    Ok(rustix::net::sendmsg(stream, &[io::IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
     use std::time::Duration;
 
+    use tokio::io::AsyncWriteExt;
     use tokio::time::timeout;
 
     use super::*;
@@ -351,6 +374,38 @@ mod tests {
             nr_unread += nr_written.unwrap();
         }
         assert!((1000..3 * UNREAD_BYTES).contains(&nr_unread), "{nr_unread}");
+    }
+
+    fn state_call(sender: &str, serial: u32) -> Vec<u8> {
+        let call = Message::method_call("/org/scherzo/Scheduler1", "Get").interface("org.freedesktop.DBus.Properties");
+        let call = call.destination(INTERFACE).sender(sender).serial(serial.try_into().unwrap());
+        call.build(&(INTERFACE, "State")).unwrap().data().to_vec()
+    }
+
+    /// More than may wait of a user's calls, and the bus takes no refusal.
+    #[tokio::test]
+    async fn calls_beyond_the_limit_do_not_keep_others_waiting() {
+        let (here, mut bus) = UnixStream::pair().unwrap();
+        let callers: Arc<Callers> = Arc::default();
+        callers.know(":1.7".into(), Some(65534));
+        callers.know(":1.8".into(), Some(1000));
+        let (mut calls, _answers) = BusSocket { stream: here, callers }.split().take();
+        let flooding = tokio::spawn(async move {
+            for serial in 1..20_000 {
+                bus.write_all(&state_call(":1.7", serial)).await.unwrap();
+            }
+            bus.write_all(&state_call(":1.8", 1)).await.map(|()| bus).unwrap()
+        });
+        let mut senders = Vec::new();
+        while senders.last().is_none_or(|sender| sender != ":1.8") {
+            let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+            let next = calls.receive_message(1, &mut bytes, &mut fds);
+            let call = timeout(Duration::from_mins(1), next).await.expect("in time").unwrap();
+            senders.push(call.header().sender().unwrap().to_string());
+        }
+        assert_eq!(senders, [":1.7", ":1.8"], "a call that is not answered yet is followed by others'");
+        assert!(!calls.refusals.are_empty(), "none was refused");
+        drop(flooding.await.unwrap());
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Callers {
         self.queue().come(call, Instant::now())
     }
 
+    /// Whether a call that has come, of so many bytes, is one of too many of its user, which [`Self::come`] would refuse. It may also
+    /// be refused where this says no.
+    pub(crate) fn refuses(&self, sender: &str, cost: Cost, nr_bytes: usize) -> bool {
+        self.queue().refuses(sender, cost, nr_bytes)
+    }
+
     /// The bus has said which user has this name, or that it does not know.
     pub(crate) fn know(&self, name: String, uid: Option<u32>) {
         self.queue().know(name, uid, Instant::now());

@@ -7,7 +7,7 @@ use tokio::net::unix::OwnedReadHalf;
 use zbus::message::Type;
 
 /// So much is read at a time.
-const BUFFER_BYTES: usize = 16 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// The longest call that is read, and signal: many times what any of the interface needs.
 const MAX_BYTES: usize = 64 << 10;
 /// Where a message has its kind, and the lengths of its body and of the fields of its header.
@@ -23,6 +23,8 @@ const ALIGNMENT: usize = 8;
 pub(super) struct Incoming {
     stream: OwnedReadHalf,
     bytes: Vec<u8>,
+    /// Where the next message begins in them.
+    start: usize,
     /// The rest of a message that is too long.
     nr_to_skip: usize,
 }
@@ -37,7 +39,7 @@ pub(super) struct Arrived {
 
 impl Incoming {
     pub(super) fn new(stream: OwnedReadHalf) -> Self {
-        Self { stream, bytes: Vec::new(), nr_to_skip: 0 }
+        Self { stream, bytes: Vec::new(), start: 0, nr_to_skip: 0 }
     }
 
     /// What has been read already belongs to messages.
@@ -52,6 +54,8 @@ impl Incoming {
 
     /// Reads more; nothing is lost if this is not waited for to its end.
     pub(super) async fn read(&mut self) -> io::Result<()> {
+        self.bytes.drain(..self.start);
+        self.start = 0;
         self.bytes.reserve(BUFFER_BYTES);
         match self.stream.read_buf(&mut self.bytes).await? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the bus has closed the connection")),
@@ -61,41 +65,74 @@ impl Incoming {
 
     /// The next message, if all of it has come.
     pub(super) fn next(&mut self) -> io::Result<Option<Arrived>> {
-        let nr_skipped = self.nr_to_skip.min(self.bytes.len());
-        self.bytes.drain(..nr_skipped);
-        self.nr_to_skip -= nr_skipped;
-        if self.bytes.len() < START_BYTES {
-            return Ok(None);
-        }
-        let header = (START_BYTES + self.length_at(FIELDS_LENGTH)?).next_multiple_of(ALIGNMENT);
-        let body = self.length_at(BODY_LENGTH)?;
-        let is_limited =
-            matches!(self.bytes[KIND], kind if kind == Type::MethodCall as u8 || kind == Type::Signal as u8);
-        let is_cut = is_limited && header + body > MAX_BYTES;
-        if is_cut && header > MAX_BYTES {
-            self.nr_to_skip = header + body;
-            return self.next();
-        }
-        let length = if is_cut { header } else { header + body };
-        if self.bytes.len() < length {
-            return Ok(None);
-        }
-        let mut bytes: Vec<u8> = self.bytes.drain(..length).collect();
+        let Some(Cut { nr_bytes, nr_cut }) = self.cut()? else { return Ok(None) };
+        let mut bytes = self.left()[..nr_bytes].to_vec();
+        self.start += nr_bytes;
+        let is_cut = nr_cut > 0;
         if is_cut {
             bytes[BODY_LENGTH..BODY_LENGTH + size_of::<u32>()].fill(0);
-            self.nr_to_skip = body;
+            self.nr_to_skip = nr_cut;
         }
         Ok(Some(Arrived { bytes, is_cut }))
     }
 
-    fn length_at(&self, offset: usize) -> io::Result<usize> {
-        let mut length = [0; size_of::<u32>()];
-        length.copy_from_slice(&self.bytes[offset..offset + size_of::<u32>()]);
-        match self.bytes[0] {
-            b'l' => Ok(u32::from_le_bytes(length) as usize),
-            b'B' => Ok(u32::from_be_bytes(length) as usize),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "what the bus sends is no message")),
+    /// The next message where it lies, if all of it has come, and is not too long.
+    pub(super) fn peek(&mut self) -> io::Result<Option<&[u8]>> {
+        let whole = self.cut()?.filter(|cut| cut.nr_cut == 0);
+        Ok(whole.map(|cut| &self.left()[..cut.nr_bytes]))
+    }
+
+    /// Throws that message away, of so many bytes.
+    pub(super) fn pass(&mut self, nr_bytes: usize) {
+        self.start += nr_bytes;
+    }
+
+    /// How the next message is cut, if all that is wanted of it has come.
+    fn cut(&mut self) -> io::Result<Option<Cut>> {
+        loop {
+            let nr_skipped = self.nr_to_skip.min(self.left().len());
+            self.start += nr_skipped;
+            self.nr_to_skip -= nr_skipped;
+            let left = self.left();
+            if left.len() < START_BYTES {
+                return Ok(None);
+            }
+            let header = (START_BYTES + length_at(left, FIELDS_LENGTH)?).next_multiple_of(ALIGNMENT);
+            let body = length_at(left, BODY_LENGTH)?;
+            let is_limited = matches!(left[KIND], kind if kind == Type::MethodCall as u8 || kind == Type::Signal as u8);
+            let is_cut = is_limited && header + body > MAX_BYTES;
+            if is_cut && header > MAX_BYTES {
+                self.nr_to_skip = header + body;
+                continue;
+            }
+            let cut = if is_cut {
+                Cut { nr_bytes: header, nr_cut: body }
+            } else {
+                Cut { nr_bytes: header + body, nr_cut: 0 }
+            };
+            return Ok(Some(cut).filter(|cut| cut.nr_bytes <= left.len()));
         }
+    }
+
+    fn left(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// How a message is cut out of what has come.
+struct Cut {
+    nr_bytes: usize,
+    /// Those after it, which are too many and are skipped.
+    nr_cut: usize,
+}
+
+fn length_at(message: &[u8], offset: usize) -> io::Result<usize> {
+    let mut length = [0; size_of::<u32>()];
+    length.copy_from_slice(&message[offset..offset + size_of::<u32>()]);
+    match message[0] {
+        b'l' => Ok(u32::from_le_bytes(length) as usize),
+        b'B' => Ok(u32::from_be_bytes(length) as usize),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "what the bus sends is no message")),
     }
 }
 

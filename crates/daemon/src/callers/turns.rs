@@ -47,8 +47,13 @@ pub(crate) struct WaitingCall {
 
 impl WaitingCall {
     fn nr_bytes(&self) -> usize {
-        CALL_BYTES + self.bytes.len()
+        call_bytes(self.bytes.len())
     }
+}
+
+/// What a call takes whose message has so many bytes.
+fn call_bytes(nr_bytes: usize) -> usize {
+    CALL_BYTES + nr_bytes
 }
 
 /// What becomes of a call.
@@ -91,8 +96,8 @@ struct WaitingRoom {
 }
 
 impl WaitingRoom {
-    fn has_room(&self, call: &WaitingCall) -> bool {
-        self.nr_bytes + call.nr_bytes() <= MAX_WAITING_BYTES
+    fn has_room(&self, nr_bytes: usize) -> bool {
+        self.nr_bytes + nr_bytes <= MAX_WAITING_BYTES
     }
 
     fn take(&mut self, call: &WaitingCall) {
@@ -137,12 +142,22 @@ impl User {
         if turns.waiting.is_empty() && turns.is_free(now) {
             turns.begin(&call, now);
             Fate::Begins(call)
-        } else if self.room.has_room(&call) {
+        } else if self.room.has_room(call.nr_bytes()) {
             self.wait(call);
             Fate::Waits
         } else {
             Fate::IsRefused(call)
         }
+    }
+
+    /// Where others wait for the same kind of turn, none is free for it.
+    fn refuses(&self, cost: Cost, nr_bytes: usize) -> bool {
+        let turns = match cost {
+            Cost::Read => &self.reads,
+            Cost::Asking => &self.asking,
+            Cost::Long => &self.long,
+        };
+        !turns.waiting.is_empty() && !self.room.has_room(nr_bytes)
     }
 
     fn wait(&mut self, call: WaitingCall) {
@@ -283,13 +298,23 @@ impl CallQueue {
                 let uid = *uid;
                 self.user(uid, now).come(call, now)
             }
-            _ if !self.strangers.has_room(&call) => Fate::IsRefused(call),
+            _ if !self.strangers.has_room(call.nr_bytes()) => Fate::IsRefused(call),
             Some(Name::Asked(calls)) => {
                 self.strangers.take(&call);
                 calls.push(call);
                 Fate::Waits
             }
             None => self.come_first(call),
+        }
+    }
+
+    /// Whether [`Self::come`] would refuse a call for want of room, whenever it comes. It needs neither the call nor the time.
+    pub(crate) fn refuses(&self, sender: &str, cost: Cost, nr_bytes: usize) -> bool {
+        let nr_bytes = call_bytes(nr_bytes);
+        match self.names.get(sender) {
+            _ if self.has_ended => false,
+            Some(Name::Of(uid)) => self.users.get(uid).is_some_and(|user| user.refuses(cost, nr_bytes)),
+            _ => !self.strangers.has_room(nr_bytes),
         }
     }
 

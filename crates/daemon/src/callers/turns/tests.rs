@@ -306,3 +306,25 @@ fn whatever_comes_in_any_order_has_its_turn() {
         assert_eq!(play.nr_ended, NR_CALLS, "seed {seed}");
     }
 }
+
+#[test]
+fn it_is_known_beforehand_what_would_be_refused() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let nr_bytes = call("1000.a", 0, Cost::Asking).bytes.len();
+    let mut serial = 0;
+    while !queue.refuses("1000.a", Cost::Asking, nr_bytes) {
+        serial += 1;
+        assert!(!matches!(queue.come(call("1000.a", serial, Cost::Asking), now), Fate::IsRefused(_)), "{serial}");
+    }
+    assert!(matches!(queue.come(call("1000.b", 1, Cost::Asking), now), Fate::IsRefused(_)));
+    assert!(!queue.refuses("1000.b", Cost::Read, nr_bytes) && queue.begins(call("1000.b", 2, Cost::Read), now));
+    assert!(!queue.refuses("1001.a", Cost::Asking, nr_bytes), "of another user");
+    while !queue.refuses("stranger", Cost::Read, nr_bytes) {
+        serial += 1;
+        assert!(!matches!(queue.come(call("stranger", serial, Cost::Read), now), Fate::IsRefused(_)), "{serial}");
+    }
+    assert!(matches!(queue.come(call("other stranger", 1, Cost::Read), now), Fate::IsRefused(_)));
+    queue.end();
+    assert!(!queue.refuses("1000.a", Cost::Asking, nr_bytes), "it comes too late");
+}
