@@ -5,12 +5,15 @@
 
 Prints a line for each flood, all of them if none is named: its name; the median and the longest time until `State` is answered,
 in ms; for how long a killed engine was away, in ms (`-` if none was killed); how many calls were sent each second; the memory of
-the service in KiB (PSS). The first two are for comparison: no flood, and one of a program that only reads and throws away. With `--kill-each` the engine is killed beside each, when a standby engine has been
+the service in KiB (PSS). The first two are for comparison: no flood, and one of a program that throws away whatever it reads, but for
+the calls of another user, whose answers are measured instead of `State`: no program that is flooded answers sooner on this bus. With `--kill-each` the engine is killed beside each, when a standby engine has been
 prepared. With `--for` all calls are poured for so long, and nothing is measured.
 """
 
+import itertools
 import os
 import pwd
+import re
 import signal
 import socket
 import statistics
@@ -31,6 +34,8 @@ NR_CONNECTIONS = 8
 # Where a message has its serial number.
 SERIAL = slice(8, 12)
 NR_CALLS_AT_ONCE = 64
+# Asking takes longer while the bus has calls of an earlier flood.
+CALM_MS = 50
 # Before anything is measured, and for how long `State` is asked for.
 BEGIN_S = 0.2
 ASK_S = 0.8
@@ -74,6 +79,10 @@ SINK_POLICY = f"""<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Conf
   <policy context="default"><allow send_destination="{SINK}"/></policy>
 </busconfig>
 """
+# What the sink is asked: with which number, and by whom.
+QUESTION = re.compile(rb"question (\d+) of (:[0-9.]+);")
+MAX_QUESTION_BYTES = 64
+FIRST_QUESTION = 1 << 30
 PEER = "org.freedesktop.DBus.Peer"
 INTROSPECTABLE = "org.freedesktop.DBus.Introspectable"
 
@@ -131,16 +140,38 @@ def pour(kind, counter):
             time.sleep(0.01)
 
 
+def question(serial, sender):
+    call = Gio.DBusMessage.new_method_call(SINK, PATH, SINK, "Ask")
+    call.set_body(GLib.Variant("(s)", (f"question {serial} of {sender};",)))
+    call.set_serial(serial)
+    return call
+
+
+def answer(serial, to):
+    answer = Gio.DBusMessage()
+    answer.set_message_type(Gio.DBusMessageType.METHOD_RETURN)
+    answer.set_destination(to)
+    answer.set_reply_serial(serial)
+    answer.set_serial(serial)
+    return answer.to_blob(Gio.DBusCapabilityFlags.NONE)
+
+
 def drain():
-    """Owns a name of the bus that may be called, and throws away what comes."""
+    """Owns a name of the bus that may be called, and throws away what comes but for questions."""
     with open(f"/etc/dbus-1/system.d/{SINK}.conf", "w") as policy:
         policy.write(SINK_POLICY)
     bus = Gio.bus_get_sync(Gio.BusType.SYSTEM)
     bus.call_sync(BUS, BUS_PATH, BUS, "ReloadConfig", None, None, Gio.DBusCallFlags.NONE, -1, None)
     sink = connect()
     sink.sendall(message("RequestName", ("(su)", (SINK, 0)), BUS, BUS, BUS_PATH))
-    while sink.recv(1 << 20):
-        pass
+    rest = b""
+    while read := sink.recv(1 << 18):
+        read = rest + read
+        for asked in QUESTION.finditer(read):
+            # Those that end in the rest have been answered.
+            if asked.end() > len(rest):
+                sink.sendall(answer(int(asked[1]), asked[2].decode()))
+        rest = read[-MAX_QUESTION_BYTES:]
 
 
 class Flood:
@@ -179,7 +210,23 @@ class Flood:
 
 
 class Probe(Service):
-    """Another user: asks for `State`, and kills the engine."""
+    """Another user: asks for `State`, or the sink, and kills the engine."""
+
+    def __init__(self):
+        super().__init__()
+        self.serials = itertools.count(FIRST_QUESTION)
+
+    def wait_for_calm(self):
+        started = time.monotonic()
+        while self.state_ms() > CALM_MS:
+            self.ensure_in_time("calm", started)
+            time.sleep(ASK_EVERY_S)
+
+    def sink_ms(self):
+        asked = question(next(self.serials), self.bus.get_unique_name())
+        started = time.monotonic()
+        self.bus.send_message_with_reply_sync(asked, Gio.DBusSendMessageFlags.PRESERVE_SERIAL, -1, None)
+        return (time.monotonic() - started) * 1000
 
     def state_ms(self):
         started = time.monotonic()
@@ -203,14 +250,15 @@ class Probe(Service):
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def measure(probe, kind, kills):
+def measure(probe, ask_ms, kind, kills):
     if kills:
         time.sleep(STANDBY_S)
+    probe.wait_for_calm()
     flood = Flood(kind)
     time.sleep(BEGIN_S)
     began, times_ms, pss_kib, nr_calls = time.monotonic(), [], 0, 0
     while time.monotonic() < began + ASK_S:
-        times_ms.append(probe.state_ms())
+        times_ms.append(ask_ms())
         pss_kib = max(pss_kib, probe.pss_kib())
         nr_calls += flood.nr_calls()
         time.sleep(ASK_EVERY_S)
@@ -228,7 +276,8 @@ def measure_all(names, kills):
     time.sleep(BEGIN_S)
     kinds, probe = calls(), Probe()
     for name in names or kinds:
-        print(name, *measure(probe, kinds[name], kills), flush=True)
+        ask_ms = probe.sink_ms if name == "Sink" else probe.state_ms
+        print(name, *measure(probe, ask_ms, kinds[name], kills), flush=True)
     os.kill(sink, signal.SIGKILL)
 
 
