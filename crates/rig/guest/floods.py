@@ -3,11 +3,11 @@
     floods.py [--kill-each] [NAME...]
     floods.py --for SECONDS
 
-Prints a line for each flood, all of them if none is named: its name; the median and the longest time until `State` is answered,
-in ms; for how long a killed engine was away, in ms (`-` if none was killed); how many calls were sent each second; the memory of
-the service in KiB (PSS). The first two are for comparison: no flood, and one of a program that throws away whatever it reads, but for
-the calls of another user, whose answers are measured instead of `State`: no program that is flooded answers sooner on this bus. With `--kill-each` the engine is killed beside each, when a standby engine has been
-prepared. With `--for` all calls are poured for so long, and nothing is measured.
+Prints a line for each flood, all of them if none is named: its name; what half of the answers to `State` took at most, and the
+longest, in ms; for how long a killed engine was away, in ms (`-` if none was killed); how many calls were sent each second; the
+memory of the service in KiB (PSS). The first two are for comparison: no flood, and one of a program that throws away whatever it
+reads, but for the calls of another user, whose answers are measured instead of `State`. With `--kill-each` the engine is killed
+beside each, when a standby engine has been prepared. With `--for` all calls are poured for so long, and nothing is measured.
 """
 
 import itertools
@@ -266,7 +266,7 @@ def measure(probe, ask_ms, kind, kills):
     per_s = round(nr_calls / (time.monotonic() - flood.started))
     back_ms = probe.back_ms() if kills else "-"
     flood.end()
-    return round(statistics.median(times_ms)), round(max(times_ms)), back_ms, per_s, pss_kib
+    return round(statistics.median_low(times_ms)), round(max(times_ms)), back_ms, per_s, pss_kib
 
 
 def measure_all(names, kills):
