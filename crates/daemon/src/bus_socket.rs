@@ -32,7 +32,7 @@ use crate::callers::{Callers, Cost, Fate, WaitingCall};
 use departures::{Departures, name_that_has_gone};
 use header::{CallHeader, FLAGS};
 use incoming::{Arrived, Incoming};
-use outgoing::{MessageWriter, Refusals};
+use outgoing::{MessageWriter, UnsentRefusals};
 
 /// The bus itself.
 const BUS: &str = "org.freedesktop.DBus";
@@ -99,7 +99,7 @@ impl Socket for BusSocket {
             writer: Arc::clone(&writer),
             asked: HashMap::new(),
             departures: Departures::default(),
-            refusals: Refusals::default(),
+            refusals: UnsentRefusals::default(),
         };
         Split::new(calls, AnswerWriter { writer, callers: self.callers })
     }
@@ -114,7 +114,7 @@ pub(crate) struct CallReader {
     /// Names whose users the bus has been asked for, by the number of the question.
     asked: HashMap<NonZeroU32, String>,
     departures: Departures,
-    refusals: Refusals,
+    refusals: UnsentRefusals,
 }
 
 impl CallReader {
@@ -288,7 +288,7 @@ async fn refusal(call: WaitingCall, problem: &Error) -> zbus::Result<Option<Mess
 }
 
 /// Writes refusals, if there are any.
-async fn write(writer: &Mutex<MessageWriter>, refusals: &mut Refusals) -> io::Result<()> {
+async fn write(writer: &Mutex<MessageWriter>, refusals: &mut UnsentRefusals) -> io::Result<()> {
     if refusals.are_empty() {
         return std::future::pending().await;
     }

@@ -19,7 +19,7 @@ const FIELDS: usize = 16;
 const ALIGNMENT: usize = 8;
 /// The version of the protocol.
 const PROTOCOL: u8 = 1;
-/// Fields, by their codes.
+/// Fields of a header, by their codes.
 const INTERFACE: u8 = 2;
 const MEMBER: u8 = 3;
 const REPLY_SERIAL: u8 = 5;
@@ -39,7 +39,7 @@ impl<'a> CallHeader<'a> {
     /// Reads it from a message as it came; `None` if that is no call, or must be left to the library.
     pub(super) fn scan(message: &'a [u8]) -> Option<Self> {
         let is_call = *message.get(KIND)? == Type::MethodCall as u8 && *message.get(VERSION)? == PROTOCOL;
-        let mut fields = Fields::of(message).filter(|_| is_call)?;
+        let mut fields = HeaderFields::of(message).filter(|_| is_call)?;
         let (mut sender, mut interface, mut member) = (None, None, None);
         while !fields.are_over() {
             let field = fields.next()?;
@@ -78,7 +78,7 @@ fn wants_answer(flags: u8) -> bool {
 
 /// Where an answer has the number of the call that it answers.
 pub(super) fn reply_serial_offset(answer: &[u8]) -> Option<usize> {
-    let mut fields = Fields::of(answer)?;
+    let mut fields = HeaderFields::of(answer)?;
     while !fields.are_over() {
         let field = fields.next()?;
         if field.code == REPLY_SERIAL {
@@ -89,7 +89,7 @@ pub(super) fn reply_serial_offset(answer: &[u8]) -> Option<usize> {
 }
 
 /// Goes through the fields of a header.
-struct Fields<'a> {
+struct HeaderFields<'a> {
     message: &'a [u8],
     is_big_endian: bool,
     offset: usize,
@@ -103,7 +103,7 @@ struct Field<'a> {
     number_at: Option<usize>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> HeaderFields<'a> {
     fn of(message: &'a [u8]) -> Option<Self> {
         let is_big_endian = match message.get(ORDER)? {
             b'l' => false,
@@ -235,13 +235,13 @@ mod tests {
     #[test]
     fn a_field_that_comes_twice_is_left_to_the_library() {
         let call = calls()[0].data().to_vec();
-        let length = Fields::of(&call).unwrap().end - FIELDS;
+        let length = HeaderFields::of(&call).unwrap().end - FIELDS;
         let sender = b"\x07\x01s\0\x04\0\0\0:1.8\0";
         let fields = [&call[FIELDS..FIELDS + length], &[0; ALIGNMENT][..length.next_multiple_of(ALIGNMENT) - length]];
         let mut twice = [&call[..FIELDS], &fields.concat(), sender].concat();
         let length = u32::try_from(twice.len() - FIELDS).unwrap();
         twice[FIELDS_LENGTH..FIELDS].copy_from_slice(&length.to_le_bytes());
-        let mut fields = Fields::of(&twice).unwrap();
+        let mut fields = HeaderFields::of(&twice).unwrap();
         while !fields.are_over() {
             fields.next().expect("a field");
         }
@@ -253,7 +253,7 @@ mod tests {
         for call in calls() {
             let answer = Message::error(&call.header(), "org.example.Error").build(&"text").unwrap();
             let offset = reply_serial_offset(answer.data()).unwrap();
-            let number = Fields::of(answer.data()).unwrap().number_at(offset);
+            let number = HeaderFields::of(answer.data()).unwrap().number_at(offset);
             assert_eq!(number, Some(call.primary_header().serial_num().get()));
             assert_eq!(reply_serial_offset(call.data()), None);
         }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn headers_that_are_not_whole_are_left_to_the_library() {
         for call in calls() {
-            let end = Fields::of(call.data()).unwrap().end;
+            let end = HeaderFields::of(call.data()).unwrap().end;
             for length in 0..end {
                 assert_eq!(CallHeader::scan(&call.data()[..length]), None, "{length}");
                 assert_eq!(reply_serial_offset(&call.data()[..length]), None, "{length}");

@@ -43,7 +43,7 @@ impl MessageWriter {
 
     /// Writes some of them once the bus takes any. Those that it has taken are never written again, also if this is not waited for
     /// to its end.
-    pub(super) async fn send_refusals(&mut self, refusals: &mut Refusals) -> io::Result<()> {
+    pub(super) async fn send_refusals(&mut self, refusals: &mut UnsentRefusals) -> io::Result<()> {
         self.finish().await?;
         let parts: Vec<_> =
             refusals.unsent.iter().take(NR_AT_A_TIME).map(|refusal| io::IoSlice::new(refusal)).collect();
@@ -93,7 +93,7 @@ fn send(stream: BorrowedFd<'_>, parts: &[io::IoSlice<'_>], fds: &[BorrowedFd<'_>
 
 /// Refusals that the bus has not taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+pub(super) struct UnsentRefusals {
     unsent: VecDeque<Vec<u8>>,
     /// Of senders that have been refused before.
     templates: HashMap<String, Template>,
@@ -106,7 +106,7 @@ struct Template {
     serial_at: usize,
 }
 
-impl Refusals {
+impl UnsentRefusals {
     pub(super) fn are_empty(&self) -> bool {
         self.unsent.is_empty()
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn refusals_are_repeated_for_other_calls_of_the_sender() {
-        let mut refusals = Refusals::default();
+        let mut refusals = UnsentRefusals::default();
         let [first, second] = [call(), call()];
         refusals.learn(":1.7", &refusal(&first, "No."));
         assert!(refusals.have_learnt(":1.7") && !refusals.have_learnt(":1.8"));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn refusals_that_the_bus_does_not_take_are_few() {
-        let mut refusals = Refusals::default();
+        let mut refusals = UnsentRefusals::default();
         let refused = refusal(&call(), "No.");
         refusals.learn(":1.7", &refused);
         for serial in 1..1000 {
@@ -203,7 +203,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         set_socket_send_buffer_size(&here, 4096).unwrap();
         let ((_read, write), (bus, _write)) = (here.into_split(), there.into_split());
-        let (mut writer, mut refusals) = (MessageWriter::new(write), Refusals::default());
+        let (mut writer, mut refusals) = (MessageWriter::new(write), UnsentRefusals::default());
         let refused = refusal(&call(), &"x".repeat(3000));
         (0..10).for_each(|_| refusals.push(refused.data().to_vec()));
         while timeout(Duration::from_millis(50), writer.send_refusals(&mut refusals)).await.is_ok() {}
