@@ -1,5 +1,6 @@
 //! Runs a scenario of the simulator, and prints what came of it.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,9 +77,13 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
         ..SimulationOptions::default()
     };
     let report = run(&scenario, &options);
-    print!("{report}");
     if let (Some(path), Some(trace)) = (&arguments.trace, &report.trace) {
         std::fs::write(path, trace).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match write!(io::stdout(), "{report}") {
+        // Who reads it has seen enough, as `head` has.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.context("cannot write the report")?,
     }
     Ok(report.violations.is_empty())
 }
