@@ -118,9 +118,9 @@ typedef long long s64;
 #define POLICY_PROMPT_TURN_NS (500 * POLICY_MSEC)
 /*
  * A prompt task whose bursts are so many times briefer than what another has run without a break interrupts it although others are due
- * before: of what these wait for such tasks take a ninth at most.
+ * before: of what these wait for such tasks take a fifth at most.
  */
-#define POLICY_SLIP_IN_TIMES 8
+#define POLICY_SLIP_IN_TIMES 4
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 

@@ -49,7 +49,17 @@ fn sound_does_not_wait_for_all_busy_workers() {
     let report = outcome("sound-beside-workers");
     all_rules_hold(&report);
     let sound = report.group("sound").expect("a group");
-    assert!(sound.latency_ns[1] < 8_000_000 && sound.nr_missed * 25 < sound.nr_done, "{report}");
+    assert!(sound.latency_ns[1] < 1_000_000 && sound.latency_ns[2] < 18_000_000, "{report}");
+}
+
+/// Workers whose bursts are longer than a frame are not interrupted for it, and all that woke before it are due before it. With EEVDF no
+/// frame is late.
+#[test]
+fn known_fault_frames_are_late_beside_busy_workers() {
+    let report = outcome("frames-beside-workers");
+    all_rules_hold(&report);
+    let game = report.group("game").expect("a group");
+    known_fault("frames beside busy workers", game.nr_missed * 100 < game.nr_done, &report);
 }
 
 /// Each reader weighs little, and what it ran on credit before its group had spent too much is held against it by that weight.
