@@ -405,6 +405,17 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
 }
 
 /*
+ * What is left of that after running for so long while no other task wanted to. Tasks that wait for a disk or for each other all sleep for a
+ * moment now and then, and are still owed what they were before; after a lead of POLICY_LEAD_MAX_NS in four times as long nothing is.
+ */
+static inline s64 policy_lead_forgotten(s64 lead_ns, u64 run_ns)
+{
+	s64 forgotten_ns = run_ns / 4;
+
+	return lead_ns > forgotten_ns ? lead_ns - forgotten_ns : 0;
+}
+
+/*
  * What the turn of a task that must wait depends on. BPF keeps the account in either seat, since that takes every start and stop;
  * user space is told it with each task that it is to decide about.
  */

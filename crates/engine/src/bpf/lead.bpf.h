@@ -38,9 +38,10 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {
-		/* No other task wants the CPU: nothing is owed. */
-		if (READ_ONCE(llcx->lead_ns))
-			WRITE_ONCE(llcx->lead_ns, 0);
+		/* No other task wants the CPU now. */
+		lead_ns = READ_ONCE(llcx->lead_ns);
+		if (lead_ns)
+			WRITE_ONCE(llcx->lead_ns, policy_lead_forgotten(lead_ns, ran_ns));
 		return 0;
 	}
 	lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);

@@ -2,7 +2,7 @@
 
 use scherzo_sim::{Scenario, SimulationOptions, SimulationReport, run};
 
-use super::all_rules_hold;
+use super::{all_rules_hold, outcome};
 
 /// How long they compute between naps, in microseconds.
 const RUNS_US: [u64; 10] = [1_000, 3_000, 6_000, 8_000, 12_000, 16_000, 20_000, 25_000, 40_000, 60_000];
@@ -96,4 +96,13 @@ fn who_sleeps_for_more_than_a_third_runs_as_soon_as_it_wakes() {
             assert!(longest_ns < 100_000, "{run_us} us, {sleep_percent} %, {jitter_percent} %\n{report}");
         }
     }
+}
+
+/// Both sleep for a moment time and again, and have half of their share all the same.
+#[test]
+fn who_waits_for_a_disk_keeps_half_of_its_share_beside_messages() {
+    let report = outcome("disk-beside-messages");
+    all_rules_hold(&report);
+    let disk = report.group("disk").expect("a group");
+    assert!(2 * disk.share >= disk.fair_share && disk.latency_ns[2] < 5_000_000, "{report}");
 }
