@@ -1,24 +1,22 @@
 //! Random loads beside what a person waits for, with this scheduler and with EEVDF: where the other does clearly better, there is something
 //! to find. `SCHERZO_SEARCH_SEED` and `SCHERZO_SEARCH_LOADS` look elsewhere, and say what was found there.
 
+mod environment;
+
 use std::fmt::{self, Write};
 
+use environment::number;
 use fastrand::Rng;
 use scherzo_sim::{BaselineScheduler, GroupReport, Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many loads are tried where nobody asks for more.
 const NR_LOADS: u64 = 100;
-/// In so many of these the other is known to do better: a search that finds more has found a fault. One that finds fewer lowers this.
-const MAX_WORSE: usize = 2;
+/// Seeds of those in which the other is known to do better. Another one is a fault, and one that is missing here is mended.
+const KNOWN_WORSE: &[u64] = &[9, 96];
 /// Of a hundred frames or pieces of sound, so many more are late.
 const MORE_MISSED_PERCENT: usize = 3;
 /// So much longer in the 99th percentile, besides a third of what the other has.
 const LATER_NS: u64 = 2_000_000;
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, a number is expected")))
-}
 
 fn random_foreground(rng: &mut Rng) -> &'static str {
     const FOREGROUNDS: [&str; 7] = [
@@ -133,17 +131,18 @@ impl fmt::Display for Comparison {
 
 #[test]
 fn eevdf_is_hardly_ever_better_for_what_a_person_waits_for() {
-    let asked = number("SCHERZO_SEARCH_SEED");
-    let first = asked.unwrap_or(0);
-    let seeds = first..first + number("SCHERZO_SEARCH_LOADS").unwrap_or(NR_LOADS);
+    let [first, loads] = ["SCHERZO_SEARCH_SEED", "SCHERZO_SEARCH_LOADS"].map(number);
+    let known = if first.is_none() && loads.is_none() { KNOWN_WORSE } else { &[] };
+    let first = first.unwrap_or(0);
     let mut worse = Vec::new();
-    for seed in seeds {
+    for seed in first..first + loads.unwrap_or(NR_LOADS) {
         let comparison = Comparison::new(seed);
         assert!(comparison.ours.violations.is_empty(), "{comparison}");
         if comparison.is_worse() {
-            worse.push(comparison.to_string());
+            worse.push(comparison);
         }
     }
-    let most = if asked.is_some() { 0 } else { MAX_WORSE };
-    assert!(worse.len() <= most, "{} are worse, not at most {most}\n{}", worse.len(), worse.join("\n"));
+    let seeds: Vec<_> = worse.iter().map(|comparison| comparison.seed).collect();
+    let printed: Vec<_> = worse.iter().map(Comparison::to_string).collect();
+    assert_eq!(seeds, known, "worse and known\n{}", printed.join("\n"));
 }

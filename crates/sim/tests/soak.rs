@@ -1,11 +1,13 @@
 //! Random machines for as long as is asked, also with CPUs that interrupt each other. A few by default; with `SCHERZO_SOAK_SECONDS`, as
 //! `cargo xtask test --long` sets it, from a seed that the clock gives. `SCHERZO_SOAK_SEED` repeats one.
 
+mod environment;
 mod machines;
 
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use environment::number;
 use fastrand::Rng;
 use machines::random_scenario;
 use scherzo_sim::{Mode, Rule, Scenario, SimulationOptions, SimulationReport, explore_randomly, run};
@@ -16,11 +18,6 @@ const FEW_MACHINES: u64 = 40;
 const NR_CHANGES: usize = 3;
 /// Failures that are printed as a whole.
 const NR_PRINTED: usize = 5;
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, a number is expected")))
-}
 
 /// What broke on this machine; nothing if all is well.
 fn fault(seed: u64) -> Option<String> {
