@@ -95,6 +95,9 @@ typedef long long s64;
 #define POLICY_WAKE_LEAD_NS (10 * POLICY_MSEC)
 /* Over about twice this time it is seen what a task uses of the CPUs beside others. */
 #define POLICY_USE_PERIOD_NS (128 * POLICY_MSEC)
+/* How often the clock of all that are runnable advances at most, and how far back it is made up for. */
+#define POLICY_SYSTEM_PERIOD_NS (1 * POLICY_MSEC)
+#define POLICY_SYSTEM_SPAN_NS (20 * POLICY_MSEC)
 /*
  * A task whose bursts are briefer than this is due so much later where messages for it gather: hundreds come in that time. The second is
  * divisible by four, for the marks of use, see POLICY_USE_MASK.
@@ -205,6 +208,25 @@ static inline struct policy_use policy_use_more(struct policy_use use, u64 ran_n
 	return use;
 }
 
+/*
+ * Whether that is less than three quarters of what all that are runnable have by their weights, where the clock advances as fast as these
+ * run on average.
+ */
+static inline bool policy_is_light(struct policy_use use)
+{
+	return 4 * use.ran_ns <= 3 * use.passed_ns;
+}
+
+/* How far the clock advances by which such tasks are known, in a time in which tasks of these flat weights in sum are runnable. */
+static inline u64 policy_system_clock_passes(u64 time_ns, s64 all_weight, u64 nr_cpus)
+{
+	if (all_weight <= 0)
+		return 0;
+	if (time_ns > POLICY_SYSTEM_SPAN_NS)
+		time_ns = POLICY_SYSTEM_SPAN_NS;
+	return policy_virtual_ns(time_ns * nr_cpus, all_weight < 0xffffffffLL ? all_weight : 0xffffffffLL);
+}
+
 /* In virtual time, what a task has used for which its child has run: as far as use goes back. */
 static inline u64 policy_use_of_child(u64 ran_ns, u32 flat_weight)
 {
@@ -230,18 +252,29 @@ static inline s64 policy_credit_ran(s64 credit_ns, u64 run_ns)
 }
 
 /*
+ * The weight beside which a group earns credit. That is what the prompt tasks of others weigh; and while those are owed that take turns,
+ * whose flat weights have this sum, at least as much as gives the group twice its share of everything, which is what prompt tasks may
+ * have. A task that takes more than that gives way by itself, but of many that share the weight of their group each may be within its
+ * part. Where nobody is owed, what others weigh does not tell how much of the CPUs they could use.
+ */
+static inline u64 policy_weight_beside_group(u64 group_weight, u64 prompt_weight, u64 owed_weight)
+{
+	u64 all_others = prompt_weight + owed_weight, beside = all_others > group_weight ? (all_others - group_weight) / 2 : 0;
+
+	return owed_weight && beside > prompt_weight ? beside : prompt_weight;
+}
+
+/*
  * What a group of this flat weight earns in a time: its part of what the CPUs could give to it and to the tasks of other groups that
  * have credit. A thirty-second more, so that a group which has all CPUs to itself gets out of debt.
  */
 static inline u64 policy_group_earns(u64 time_ns, u64 nr_cpus, u64 group_weight, u64 others_weight)
 {
-	u64 all = (group_weight + others_weight) >> 4, earned_ns;
+	u64 part = ((group_weight + 1) << 16) / (group_weight + 1 + others_weight), earned_ns;
 
 	if (time_ns > POLICY_CREDIT_MAX_NS)
 		time_ns = POLICY_CREDIT_MAX_NS;
-	earned_ns = time_ns * nr_cpus;
-	if (others_weight)
-		earned_ns = earned_ns / (all ?: 1) * (group_weight >> 4);
+	earned_ns = time_ns * nr_cpus * part >> 16;
 	return earned_ns + earned_ns / 32;
 }
 

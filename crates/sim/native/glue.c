@@ -286,6 +286,25 @@ u32 sim_use_level(u64 early_ran_ns, u64 ran_ns, u64 passed_ns)
 	return policy_use_level(policy_use_more(use, ran_ns, passed_ns, 2 * POLICY_USE_PERIOD_NS));
 }
 
+/* As percentages of all CPUs: what a group earns beside so many prompt tasks, and such that are owed, all of normal weight. */
+u64 sim_group_earns_percent(u64 nr_own, u64 nr_prompt, u64 nr_owed)
+{
+	u64 normal = (u64)POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT;
+	u64 beside = policy_weight_beside_group(nr_own * normal, nr_prompt * normal, nr_owed * normal);
+
+	return policy_group_earns(POLICY_MSEC, 1, nr_own * normal, beside) * 100 / POLICY_MSEC;
+}
+
+/* After running for so long while all that were runnable weighed so much, for so many milliseconds at a time. */
+bool sim_is_light(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
+{
+	u64 passed_ns = 0, i;
+
+	for (i = 0; i < nr_ms; i++)
+		passed_ns += policy_system_clock_passes(POLICY_MSEC, all_weight, nr_cpus);
+	return policy_is_light(policy_use_more((struct policy_use){}, ran_ns, passed_ns, POLICY_USE_PERIOD_NS));
+}
+
 u64 sim_deadline_of_use(u64 now, u32 use)
 {
 	return policy_deadline(now, 0, POLICY_WEIGHT_NORMAL, use);

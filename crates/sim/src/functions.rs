@@ -33,6 +33,8 @@ mod native {
         pub(super) safe fn sim_is_marked_in_flight(slot: u32) -> bool;
         pub(super) safe fn sim_deadline(now: u64, mean_burst_ns: u64, weight: u32) -> u64;
         pub(super) safe fn sim_use_level(early_ran_ns: u64, ran_ns: u64, passed_ns: u64) -> u32;
+        pub(super) safe fn sim_group_earns_percent(nr_own: u64, nr_prompt: u64, nr_owed: u64) -> u64;
+        pub(super) safe fn sim_is_light(ran_ns: u64, all_weight: i64, nr_cpus: u64, nr_ms: u64) -> bool;
         pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
         pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
         pub(super) safe fn sim_is_within_share(
@@ -212,6 +214,25 @@ fn who_uses_more_than_it_may_is_due_later() {
     let [heavy, moderate, modest] = [0, 1, 2].map(|level| sim_deadline_of_use(1000 * MS, level));
     assert!(modest < moderate && moderate < heavy);
     assert_eq!((heavy - moderate) / MS, 499, "half a second, but for the mark");
+}
+
+#[test]
+fn a_group_earns_its_part_and_twice_its_share_at_most() {
+    assert_eq!(sim_group_earns_percent(1, 0, 0), 103, "alone, and a thirty-second more");
+    assert_eq!(sim_group_earns_percent(1, 3, 0), 25, "beside prompt tasks only");
+    assert_eq!(sim_group_earns_percent(1, 0, 7), 25, "twice an eighth");
+    assert_eq!(sim_group_earns_percent(1, 3, 1), 25, "its part of the prompt time is less than twice its share");
+    assert_eq!(sim_group_earns_percent(10, 990, 0), 1, "beside thousands nothing is lost to rounding");
+    assert_eq!(sim_group_earns_percent(2, 0, 1), 103, "twice its share is more than there is");
+}
+
+#[test]
+fn who_uses_less_than_its_share_is_light() {
+    let nice_0 = 1024_i64 << 10;
+    let is_light = |ran_ms: u64, nr_tasks: i64| sim_is_light(ran_ms * MS, nr_tasks * nice_0, 4, 100);
+    assert!(is_light(37, 8) && !is_light(38, 8), "three quarters of 50 ms");
+    assert!(is_light(300, 1), "alone on four CPUs");
+    assert!(sim_is_light(0, 0, 4, 100) && !sim_is_light(1, 0, 4, 100), "where nothing is runnable no time passes");
 }
 
 /// The most credit with which the task wakes up, in milliseconds, after it has run for a second.

@@ -77,7 +77,8 @@ VERIFIED_ONCE int place_in_virtual_time(struct task_ctx *tctx, u32 llc)
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc) {
 		tctx->vruntime += clock - READ_ONCE(from->clock);
-		tctx->seen_clock += clock - READ_ONCE(from->clock);
+		tctx->use.seen_clock += clock - READ_ONCE(from->clock);
+		tctx->use.seen_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
 	}
 	tctx->llc = llc;
 	tctx->vruntime = within_reach(tctx, to, clock, page);
@@ -102,31 +103,49 @@ static __always_inline u64 uncharged_ns(const struct task_struct *p, struct task
 	return ran_ns;
 }
 
-/* Flat weights of all prompt tasks that are runnable, but for the group's own. */
-static __always_inline u64 others_prompt_weight(const struct group_ctx *group)
+/* The weight beside which a group earns credit, of all that is runnable. */
+static __always_inline u64 weight_beside_group(const struct group_ctx *group, const struct scherzo_control *page)
 {
-	s64 weight = -READ_ONCE(group->prompt_weight);
+	s64 prompt_weight = -READ_ONCE(group->prompt_weight), owed_weight = 0, max_ns = max_lead_ns(page);
 	u32 llc;
 
 	bpf_for(llc, 0, nr_llcs) {
 		const struct llc_ctx *llcx = llc_ctx(llc);
 
-		if (llcx)
-			weight += READ_ONCE(llcx->prompt_weight);
+		if (!llcx)
+			continue;
+		prompt_weight += READ_ONCE(llcx->prompt_weight);
+		if (READ_ONCE(llcx->lead_ns) > max_ns)
+			owed_weight += READ_ONCE(llcx->fair_weight);
 	}
-	return weight > 0 ? weight : 0;
+	return policy_weight_beside_group(READ_ONCE(group->flat_weight), prompt_weight > 0 ? prompt_weight : 0,
+					  owed_weight > 0 ? owed_weight : 0);
 }
 
-/* What a group has earned since it last did. One CPU does that, and not each time. */
-static __always_inline void earn_group_credit(struct group_ctx *group, u64 nr_cpus, u64 now)
+/*
+ * What a group has earned since it last did, when one of its tasks is charged. One CPU does that, and not each time.
+ *
+ * Among the tasks that have credit, the one that runs shortest goes first, and many of these would keep all others from running. So what
+ * the tasks of a group spend is limited to its share beside other groups that spend some, and to twice its share beside all while those are
+ * owed that take turns: past that its tasks take turns by virtual runtime, as if they had none. Between tasks of one group, and in the
+ * root, nothing is limited.
+ */
+VERIFIED_ONCE int earn_group_credit(u32 number, u64 now)
 {
-	u64 since_ns = READ_ONCE(group->earned_ns);
-	s64 passed_ns = time_delta(now, since_ns), max_ns = nr_cpus * POLICY_GROUP_CREDIT_MAX_NS, credit_ns;
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+	const struct scherzo_control *page = control_page();
+	s64 passed_ns, max_ns, credit_ns;
+	u64 since_ns;
 
+	if (!group || !page)
+		return 0;
+	since_ns = READ_ONCE(group->earned_ns);
+	passed_ns = time_delta(now, since_ns);
 	if (passed_ns < (s64)POLICY_EARN_PERIOD_NS || __sync_val_compare_and_swap(&group->earned_ns, since_ns, now) != since_ns)
-		return;
-	credit_ns = READ_ONCE(group->credit_ns) +
-		    policy_group_earns(passed_ns, nr_cpus, READ_ONCE(group->flat_weight), others_prompt_weight(group));
+		return 0;
+	max_ns = page->nr_online_cpus * POLICY_GROUP_CREDIT_MAX_NS;
+	credit_ns = READ_ONCE(group->credit_ns) + policy_group_earns(passed_ns, page->nr_online_cpus, READ_ONCE(group->flat_weight),
+								     weight_beside_group(group, page));
 	if (credit_ns > max_ns)
 		credit_ns = max_ns;
 	if (credit_ns < -max_ns / 4)
@@ -136,23 +155,16 @@ static __always_inline void earn_group_credit(struct group_ctx *group, u64 nr_cp
 		WRITE_ONCE(group->overspent, true);
 	else if (credit_ns > max_ns / 2)
 		WRITE_ONCE(group->overspent, false);
+	return 0;
 }
 
-/*
- * A task has run on its credit. Among the tasks that have some, the one that runs shortest goes first, and many of these would keep
- * all others from running. So what the tasks of a group spend is limited to its share beside other groups that spend some: past that
- * its tasks take turns by virtual runtime, as if they had none. Between tasks of one group, and in the root, nothing is limited.
- */
-VERIFIED_ONCE int spend_group_credit(u32 number, u64 spent_ns, u64 now)
+/* A task of the group has run on its credit. */
+static __always_inline void spend_group_credit(u32 number, u64 spent_ns)
 {
 	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
-	const struct scherzo_control *page = control_page();
 
-	if (!group || !page)
-		return 0;
-	__sync_fetch_and_sub(&group->credit_ns, spent_ns);
-	earn_group_credit(group, page->nr_online_cpus, now);
-	return 0;
+	if (group)
+		__sync_fetch_and_sub(&group->credit_ns, spent_ns);
 }
 
 /* The task may have credit, but its group has spent too much. */
@@ -163,16 +175,16 @@ static __always_inline bool is_overspent(u32 number)
 	return group && READ_ONCE(group->overspent);
 }
 
-static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns, u64 now)
+static __always_inline void charge_for(struct task_ctx *tctx, u64 ran_ns)
 {
 	s64 credit_ns = tctx->credit_ns, left_ns = policy_credit_ran(credit_ns, ran_ns);
 	u64 vran_ns = policy_virtual_ns(ran_ns, tctx->weight);
 
 	tctx->vruntime += vran_ns;
-	tctx->vran_ns += vran_ns;
+	tctx->use.vran_ns += vran_ns;
 	tctx->credit_ns = left_ns;
-	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
-		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0), now);
+	if (credit_ns > 0)
+		spend_group_credit(tctx->group, credit_ns - (left_ns > 0 ? left_ns : 0));
 }
 
 /* The task takes turns with the others from here on, no further ahead of them than that. */
@@ -194,8 +206,8 @@ static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
 
 	if (!llcx || READ_ONCE(llcx->fair_weight) <= 0)
-		return tctx->use;
-	return policy_use_more(tctx->use, tctx->vran_ns, READ_ONCE(llcx->clock) - tctx->seen_clock, now);
+		return tctx->use.of_fair;
+	return policy_use_more(tctx->use.of_fair, tctx->use.vran_ns, READ_ONCE(llcx->clock) - tctx->use.seen_clock, now);
 }
 
 /* At the end of a burst and the sleep after it. */
@@ -203,10 +215,16 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 {
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
 
-	tctx->use = use_of(tctx, now);
-	tctx->vran_ns = 0;
-	if (llcx)
-		tctx->seen_clock = READ_ONCE(llcx->clock);
+	tctx->use.of_fair = use_of(tctx, now);
+	if (llcx) {
+		u64 system_clock = READ_ONCE(llcx->system_clock);
+
+		tctx->use.of_all = policy_use_more(tctx->use.of_all, tctx->use.vran_ns,
+						   system_clock - tctx->use.seen_system_clock, now);
+		tctx->use.seen_system_clock = system_clock;
+		tctx->use.seen_clock = READ_ONCE(llcx->clock);
+	}
+	tctx->use.vran_ns = 0;
 }
 
 /*
@@ -230,6 +248,36 @@ VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const str
 static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
 {
 	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
+}
+
+/*
+ * The system virtual time of an LLC (I. Stoica, H. Abdel-Wahab, EEVDF, 1995): it advances by what each of those that are runnable would
+ * get now, whether it is prompt or not. One CPU does that, and not at each tick.
+ */
+VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *llcx = llc_ctx(llc);
+	s64 passed_ns;
+	u64 since_ns;
+
+	if (!page || !llcx)
+		return 0;
+	since_ns = READ_ONCE(llcx->system_clock_at_ns);
+	passed_ns = time_delta(now, since_ns);
+	if (passed_ns >= (s64)POLICY_SYSTEM_PERIOD_NS &&
+	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) == since_ns)
+		llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
+	return 0;
+}
+
+/*
+ * Beside all others the task uses less than its share, as far as is known: not of one that may not use all CPUs, nor where messages
+ * gather for it.
+ */
+static __always_inline bool is_light(const struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page)
+{
+	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
 }
 
 /*
@@ -363,7 +411,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 		return 0;
 	slept_ns = tctx->slept_since_ns ? time_delta(now, tctx->slept_since_ns) : 0;
 
-	charge_for(tctx, uncharged_ns(p, tctx), now);
+	charge_for(tctx, uncharged_ns(p, tctx));
 	tctx->slept_since_ns = 0;
 	/* Not one that waited for its own child, see inherit_from_child(). */
 	tctx->slept_ns = slept_ns > 0 ? slept_ns : 0;
@@ -406,7 +454,9 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (!ran_ns)
 		return 0;
 	credit_ns = tctx->credit_ns;
-	charge_for(tctx, ran_ns, now);
+	charge_for(tctx, ran_ns);
+	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
+		earn_group_credit(tctx->group, now);
 	/* It takes turns although it has some: that costs none. */
 	if (tctx->yields)
 		tctx->credit_ns = credit_ns;

@@ -62,7 +62,7 @@ struct group_ctx {
 	u64 counted; /* while it is active: the parent that it counts in, and with which weight, see carry_up() */
 	u64 mean_active; /* of that sum, in parts of 1 << MEAN_ACTIVE_SHIFT, while there is any */
 	u64 averaged_ns;
-	s64 credit_ns; /* what its tasks may spend of their credit before they cease to go first, see spend_group_credit() */
+	s64 credit_ns; /* what its tasks may spend of their credit before they cease to go first, see earn_group_credit() */
 	s64 prompt_weight; /* flat weights of those of its tasks that are prompt and runnable */
 	u64 earned_ns; /* when it last earned some */
 	u64 task_group; /* which one this is about; numbers are used again */

@@ -21,7 +21,7 @@ static __always_inline u64 charge_current(struct task_ctx *tctx)
 		return 0;
 	tctx->charged_until_ns = now;
 	tctx->charged_exec_ns += ran_ns;
-	charge_for(tctx, ran_ns, now);
+	charge_for(tctx, ran_ns);
 	return ran_ns;
 }
 
@@ -29,15 +29,15 @@ static __always_inline u64 charge_current(struct task_ctx *tctx)
  * A new task has half of what its parent has left, or owes as much as its parent, and has its place in virtual time: forking makes no
  * credit, and no lag.
  */
-static __always_inline void split_credit(struct task_ctx *child, struct task_ctx *parent)
+VERIFIED_ONCE int split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
 	s64 half_ns;
 
+	if (!child || !parent)
+		return 0;
 	/* Up to when its parent has been charged is about now. */
 	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
 	child->use = parent->use;
-	child->vran_ns = parent->vran_ns;
-	child->seen_clock = parent->seen_clock;
 	charge_current(parent);
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
 	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
@@ -48,6 +48,7 @@ static __always_inline void split_credit(struct task_ctx *child, struct task_ctx
 	child->vruntime = parent->vruntime;
 	child->llc = parent->llc;
 	parent->waits_for_child = true;
+	return 0;
 }
 
 /*
@@ -74,7 +75,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	/* What the parent owed itself the child owed from the beginning. */
 	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
-	tctx->vran_ns += policy_use_of_child(child_ctx->charged_exec_ns, child_ctx->weight);
+	tctx->use.vran_ns += policy_use_of_child(child_ctx->charged_exec_ns, child_ctx->weight);
 	if (tctx->llc == child_ctx->llc && signed_delta(child_ctx->vruntime, tctx->vruntime) > 0)
 		tctx->vruntime = child_ctx->vruntime;
 	return 0;

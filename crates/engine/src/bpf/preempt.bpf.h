@@ -184,11 +184,11 @@ static __always_inline bool outstays_brief(const struct cpu_ctx *cpuc, s32 cpu, 
 static __always_inline void publish_victim(struct cpu_ctx *cpuc, s32 cpu, u64 deadline_ns)
 {
 	struct llc_ctx *llcx = llc_ctx(cpuc->llc);
-	u32 word = (u32)cpu / 64;
+	u32 word = (u32)cpu / 64 & (NR_CPU_WORDS - 1);
 	u64 bit = 1ULL << (cpu & 63);
 
 	__sync_lock_test_and_set(&cpuc->victim_deadline, deadline_ns | 1);
-	if (llcx && word < NR_CPU_WORDS && !(READ_ONCE(llcx->preemptible[word]) & bit))
+	if (llcx && !(READ_ONCE(llcx->preemptible[word]) & bit))
 		__sync_fetch_and_or(&llcx->preemptible[word], bit);
 }
 

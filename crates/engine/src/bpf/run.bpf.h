@@ -45,6 +45,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	if (!cpuc || !page)
 		return;
 	word = control_word(page);
+	pass_system_clock(cpuc->llc, now);
 	if (!study_policy)
 		charge_running(p, cpuc, cpu, now);
 	tick_limited(p, cpu, now);

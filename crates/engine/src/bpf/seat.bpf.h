@@ -88,18 +88,21 @@ VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 
 /*
  * Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives
- * way. If another task precedes this one, only one that has had its CPU for POLICY_SLIP_IN_TIMES as long without a break.
+ * way. If another task precedes this one, and it does not use less than its share, only one that has had its CPU for
+ * POLICY_SLIP_IN_TIMES as long without a break.
  */
 VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu, bool preceded)
 {
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
+	const struct scherzo_control *page = control_page();
 	const struct task_ctx *tctx = task_ctx(p);
-	u64 least_ns, now = scx_bpf_now();
+	u64 least_ns = 0, now = scx_bpf_now();
 	u32 llc = cpu_llc(prev_cpu);
 
-	if (!tctx)
+	if (!tctx || !page)
 		return -1;
-	least_ns = preceded ? tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES : 0;
+	if (preceded && !is_light(p, tctx, page))
+		least_ns = tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES;
 	bpf_for(step, 0, nr) {
 		s32 cpu = prev_cpu + step;
 		struct cpu_ctx *cpuc;

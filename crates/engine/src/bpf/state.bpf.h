@@ -243,6 +243,8 @@ struct llc_ctx {
 	struct head_watch prompt_head, fair_head;
 	u64 clock; /* virtual: follows the virtual runtime of the others that are picked, see advance_clock(); never backwards */
 	u64 clock_at_ns; /* when it advanced last */
+	u64 system_clock; /* virtual: the time of all that are runnable, see pass_system_clock() */
+	u64 system_clock_at_ns;
 	s64 prompt_weight CACHELINE; /* of runnable tasks */
 	s64 fair_weight;
 	s64 lead_ns; /* CPU time by which the prompt are ahead, see policy_lead() */
@@ -293,9 +295,11 @@ struct task_ctx {
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
 	u64 due_from_burst_ns; /* how long its burst was when it was given that */
-	struct policy_use use; /* until it woke last */
-	u64 vran_ns; /* virtual time that it has run for since */
-	u64 seen_clock; /* its LLC's clock then */
+	struct task_use {
+		struct policy_use of_fair, of_all; /* beside those that take turns, and beside all others, until it woke last */
+		u64 vran_ns; /* virtual time that it has run for since */
+		u64 seen_clock, seen_system_clock; /* its LLC's then */
+	} use;
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
 	bool slept_interruptibly; /* the last time, see sleeps_interruptibly() */

@@ -43,23 +43,27 @@ fn readers_do_not_make_others_late() {
 }
 
 /// Sound wants half of its share and sleeps for nine tenths of its time. The workers want more than there are CPUs for, so those that are due
-/// before it never come to an end: it interrupts one that has run for much longer than it will. EEVDF has it wait for up to 18 ms.
+/// before it never come to an end: it interrupts one that has run for longer than it will. EEVDF has it wait for up to 18 ms, and for up to
+/// 10 at p99.
 #[test]
 fn sound_does_not_wait_for_all_busy_workers() {
     let report = outcome("sound-beside-workers");
     all_rules_hold(&report);
     let sound = report.group("sound").expect("a group");
-    assert!(sound.latency_ns[1] < 1_000_000 && sound.latency_ns[2] < 18_000_000, "{report}");
+    assert!(sound.latency_ns[1] < 6_000_000 && sound.latency_ns[2] < 9_000_000, "{report}");
 }
 
-/// Workers whose bursts are longer than a frame are not interrupted for it, and all that woke before it are due before it. With EEVDF no
-/// frame is late.
+/// A game that uses half of its share, beside workers that woke before it, want more than there are CPUs for, and are interrupted so often
+/// that hardly one of them runs for longer than a frame takes. With EEVDF no frame is late.
 #[test]
-fn known_fault_frames_are_late_beside_busy_workers() {
-    let report = outcome("frames-beside-workers");
-    all_rules_hold(&report);
-    let game = report.group("game").expect("a group");
-    known_fault("frames beside busy workers", game.nr_missed * 100 < game.nr_done, &report);
+fn frames_are_in_time_beside_busy_workers() {
+    let scenario = scenario("frames-beside-workers");
+    for seed in 1..=4 {
+        let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
+        all_rules_hold(&report);
+        let game = report.group("game").expect("a group");
+        assert!(game.nr_missed * 100 < game.nr_done && game.latency_ns[1] < 6_000_000, "{report}");
+    }
 }
 
 /// Each reader weighs little, and what it ran on credit before its group had spent too much is held against it by that weight.
@@ -81,11 +85,33 @@ fn frames_are_in_time_beside_bursts_of_readers() {
     }
 }
 
-/// They get 22 % of all CPUs where 50 are due.
+/// The group weighs as much as one of the others. Each of its readers uses no more than its part of that, and none gives way by itself:
+/// together they had 29 %.
 #[test]
-fn known_fault_hogs_have_less_than_half_of_their_share_beside_a_busy_group() {
+fn a_group_of_many_has_no_more_than_twice_its_share() {
+    let report = outcome("nappers-beside-busy-group");
+    all_rules_hold(&report);
+    let [game, readers, hogs, nappers] =
+        ["game", "readers", "hogs", "nappers"].map(|name| report.group(name).expect("a group"));
+    assert!(readers.share < 2 * readers.fair_share, "{report}");
+    assert!(10 * game.share > 9 * game.fair_share && 10 * nappers.share > 9 * nappers.fair_share, "{report}");
+    assert!(10 * hogs.share > 7 * hogs.fair_share, "{report}");
+}
+
+/// They have 39 % of the CPUs where 3 are their share, as the hogs are owed no more than half of theirs.
+#[test]
+fn known_fault_sleepers_in_a_group_have_far_more_than_twice_its_share() {
+    let report = outcome("sleepers-in-group");
+    all_rules_hold(&report);
+    let sleepers = report.group("sleepers").expect("a group");
+    known_fault("sleepers in a group", sleepers.share < 3 * sleepers.fair_share, &report);
+}
+
+/// They want half of four CPUs, and get 26 % of them.
+#[test]
+fn hogs_have_half_of_their_share_beside_a_busy_group() {
     let report = outcome("hogs-beside-busy-group");
     all_rules_hold(&report);
     let hogs = report.group("hogs").expect("a group");
-    known_fault("hogs beside a busy group", 2 * hogs.share >= hogs.fair_share, &report);
+    assert!(2 * hogs.share >= hogs.fair_share, "{report}");
 }
