@@ -235,6 +235,17 @@ static inline u64 policy_use_of_child(u64 ran_ns, u32 flat_weight)
 	return policy_virtual_ns(ran_ns, flat_weight);
 }
 
+/*
+ * How far ahead of the clock a task is that takes the place of one of another flat weight: by as much of its own time. It is not let down
+ * behind a lighter one, which a moment puts far ahead, and gains nothing from a heavier one.
+ */
+static inline u64 policy_ahead_in_place_of(u64 ahead_ns, u32 flat_weight, u32 of_flat_weight)
+{
+	if (ahead_ns > POLICY_MAX_SPAN_NS)
+		ahead_ns = POLICY_MAX_SPAN_NS;
+	return of_flat_weight < flat_weight ? ahead_ns * of_flat_weight / flat_weight : ahead_ns;
+}
+
 /* What a task has after having earned so much more. */
 static inline s64 policy_credit_earned(s64 credit_ns, s64 earned_ns)
 {

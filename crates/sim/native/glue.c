@@ -318,6 +318,12 @@ bool sim_is_within_share(u64 ran_ns, u64 slept_ns, u32 weight, u64 others, u64 n
 	return policy_is_within_share(ran_ns, slept_ns, weight << POLICY_WEIGHT_SHIFT, all_weight, nr_cpus);
 }
 
+/* Weights are those of tasks in the root. */
+u64 sim_ahead_in_place_of(u64 ahead_ns, u32 weight, u32 of_weight)
+{
+	return policy_ahead_in_place_of(ahead_ns, weight << POLICY_WEIGHT_SHIFT, of_weight << POLICY_WEIGHT_SHIFT);
+}
+
 bool sim_has_run_longer(u64 ran_ns, u32 running_weight, u64 last_burst_ns, u32 weight)
 {
 	struct cpu_ctx cpuc = { .burst_weight = running_weight };

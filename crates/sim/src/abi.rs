@@ -189,6 +189,8 @@ pub struct TaskStruct {
     pub pid: i32,
     /// Process id.
     pub tgid: i32,
+    /// `EXIT_*` once it has ended.
+    pub exit_state: i32,
     /// Voluntary switches.
     pub nvcsw: u64,
     /// Whether it has asked for a slice with `sched_setattr()`.

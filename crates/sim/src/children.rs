@@ -24,7 +24,10 @@ impl Simulation<'_> {
     /// `do_exit()`.
     pub(crate) fn exit(&mut self, cpu: usize, id: TaskId) {
         const EXITING: u32 = 0x4;
-        self.machine.tasks[id].kernel_mut().flags |= EXITING;
+        const ZOMBIE: i32 = 0x20;
+        let task = self.machine.tasks[id].kernel_mut();
+        task.flags |= EXITING;
+        task.exit_state = ZOMBIE;
         if let Some(parent) = self.works[id].as_ref().and_then(Work::parent)
             && self.works[parent].as_mut().is_some_and(Work::child_ends)
         {

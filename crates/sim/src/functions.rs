@@ -44,6 +44,7 @@ mod native {
             others: u64,
             nr_cpus: u64,
         ) -> bool;
+        pub(super) safe fn sim_ahead_in_place_of(ahead_ns: u64, weight: u32, of_weight: u32) -> u64;
         pub(super) safe fn sim_has_run_longer(
             ran_ns: u64,
             running_weight: u32,
@@ -269,6 +270,14 @@ fn who_uses_less_than_its_share_of_the_cpus_is_within_it() {
     assert!(is_within(79, 21, 1024, 4) && !is_within(81, 19, 1024, 4), "a fifth of four CPUs is 80 %");
     assert!(is_within(100, 0, 1024, 3), "a whole CPU, which is all that a task can use");
     assert!(is_within(12, 4, 4096, 8) && !is_within(12, 4, 1024, 8), "a share by weight");
+}
+
+#[test]
+fn who_takes_the_place_of_another_waits_no_longer_for_that() {
+    assert_eq!(sim_ahead_in_place_of(10 * MS, 1024, 1024), 10 * MS);
+    assert_eq!(sim_ahead_in_place_of(683 * MS, 1024, 15), 683 * MS * 15 / 1024, "of one of nice 19 that ran for 10 ms");
+    assert_eq!(sim_ahead_in_place_of(10 * MS, 15, 1024), 10 * MS, "nor any shorter");
+    assert_eq!(sim_ahead_in_place_of(u64::MAX, 88_761, 88_760), 10_000 * MS * 88_760 / 88_761, "without overflow");
 }
 
 #[test]

@@ -204,6 +204,7 @@ impl Task {
                 nr_cpus_allowed: identity.mask.count() as i32,
                 pid,
                 tgid: identity.tgid,
+                exit_state: 0,
                 nvcsw: 0,
                 custom_slice: identity.slice_ns.is_some().into(),
                 sum_exec_runtime: 0,

@@ -78,6 +78,7 @@ VERIFIED_ONCE int place_in_virtual_time(struct task_ctx *tctx, u32 llc)
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc) {
 		tctx->vruntime += clock - READ_ONCE(from->clock);
+		tctx->vacated_vruntime += clock - READ_ONCE(from->clock);
 		tctx->use.seen_clock += clock - READ_ONCE(from->clock);
 		tctx->use.seen_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
 	}

@@ -134,6 +134,8 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	ours_left(cpuc, now);
 	if (!is_engine(p))
 		end_to_charge(p, tctx, cpuc, now, runnable);
+	if (!runnable && p->flags & PF_EXITING)
+		leave_place(p, tctx);
 	end_util(tctx, cpuc, now, runnable);
 	if (tctx->limiter)
 		end_limited(p, tctx);

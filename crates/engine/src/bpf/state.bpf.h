@@ -286,6 +286,9 @@ struct task_ctx {
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
 	bool waits_for_child; /* it has forked, and has been woken by ends of its children only since */
+	bool left_place; /* its end has woken its parent, which is where it was */
+	u32 nr_vacated; /* children that have ended, and whose places no others have taken, see leave_place() */
+	u64 vacated_vruntime; /* the average of these places */
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
 	bool gathers; /* messages, see let_messages_gather() */
 	u32 nr_messages; /* what its CPU's was when it stopped */

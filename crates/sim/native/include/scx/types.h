@@ -77,6 +77,7 @@ struct task_struct {
 	s32 nr_cpus_allowed;
 	s32 pid;
 	s32 tgid;
+	s32 exit_state;
 	u64 nvcsw;
 	struct sched_entity se;
 	struct task_struct *real_parent;
