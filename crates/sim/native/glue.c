@@ -67,6 +67,8 @@ void sim_bpf_configure(struct sim_config *config)
 	reenqueue_anywhere = config->reenqueue_anywhere;
 	sim_broken = config->broken;
 	asks_for_performance = config->schedutil;
+	/* The engine sets this before it loads the scheduler. */
+	scherzo_ops.flags |= SCX_OPS_ENQ_MIGRATION_DISABLED;
 	sim_map_resize(&cpu_stats, sizeof(*cpu_stats.value), config->nr_cpus);
 	sim_map_resize(&cpu_ctxs, sizeof(*cpu_ctxs.value), config->nr_cpus);
 	sim_map_resize(&llc_ctxs, sizeof(*llc_ctxs.value), config->nr_llcs);

@@ -287,6 +287,18 @@ pub struct Ops {
 }
 
 impl Ops {
+    /// `SCX_OPS_ENQ_LAST`.
+    pub(crate) const ENQ_LAST: u64 = 0x2;
+    /// `SCX_OPS_ENQ_EXITING`.
+    pub(crate) const ENQ_EXITING: u64 = 0x4;
+    /// `SCX_OPS_ENQ_MIGRATION_DISABLED`.
+    pub(crate) const ENQ_MIGRATION_DISABLED: u64 = 0x10;
+
+    /// Whether one of these is set.
+    pub(crate) const fn has_flag(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
     /// A scheduler that leaves everything to the kernel.
     pub(crate) const NONE: Self = Self {
         select_cpu: None,

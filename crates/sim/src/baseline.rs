@@ -66,6 +66,7 @@ const COMMON: Ops = Ops {
     dispatch: Some(dispatch),
     init: Some(init),
     dispatch_max_batch: 8,
+    flags: Ops::ENQ_MIGRATION_DISABLED,
     ..Ops::NONE
 };
 

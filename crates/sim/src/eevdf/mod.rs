@@ -48,6 +48,7 @@ const SCHED_IDLE: u32 = 5;
 
 /// Its callbacks.
 pub static EEVDF: Ops = Ops {
+    flags: Ops::ENQ_MIGRATION_DISABLED,
     select_cpu: Some(select_cpu),
     enqueue: Some(enqueue),
     dispatch: Some(dispatch),

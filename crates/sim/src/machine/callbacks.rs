@@ -37,10 +37,10 @@ impl Machine {
         call!(self, cpu, exit_task, p, &raw mut args);
     }
 
-    /// The CPU chosen; `prev_cpu` where the scheduler has no say.
-    pub(super) fn op_select_cpu(&mut self, cpu: usize, id: TaskId, wake_flags: u64) -> i32 {
+    /// The CPU chosen; none if the scheduler leaves that to the kernel.
+    pub(super) fn op_select_cpu(&mut self, cpu: usize, id: TaskId, wake_flags: u64) -> Option<i32> {
         let (p, prev_cpu) = (self.tasks[id].raw(), self.tasks[id].cpu as i32);
-        call!(self, cpu, select_cpu, p, prev_cpu, wake_flags).unwrap_or(prev_cpu)
+        call!(self, cpu, select_cpu, p, prev_cpu, wake_flags)
     }
 
     pub(super) fn op_enqueue(&mut self, cpu: usize, id: TaskId, flags: u64) {

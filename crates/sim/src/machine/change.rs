@@ -153,9 +153,10 @@ impl Machine {
     }
 
     /// What is done there is done on a CPU.
-    fn on(&mut self, cpu: usize, f: impl FnOnce(&mut Self)) {
+    pub(super) fn on<R>(&mut self, cpu: usize, f: impl FnOnce(&mut Self) -> R) -> R {
         let outer = std::mem::replace(&mut self.this_cpu, cpu);
-        f(self);
+        let result = f(self);
         self.this_cpu = outer;
+        result
     }
 }

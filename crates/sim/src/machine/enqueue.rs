@@ -2,6 +2,7 @@
 
 use super::queue::DsqTarget;
 use super::{Dispatch, InjectedFault, Inserted, Machine, MachineEvent};
+use crate::abi::Ops;
 use crate::interleave;
 use crate::task::{DirectDispatch, State, TaskClass, TaskId, TaskPlace};
 
@@ -45,6 +46,10 @@ impl Machine {
             self.enqueue_by_kernel(id, DsqTarget::Local(cpu), flags);
             return;
         }
+        if self.tasks[id].direct.is_none() && self.ops().enqueue.is_none() {
+            self.enqueue_by_kernel(id, DsqTarget::Queue(super::queue::GLOBAL), flags);
+            return;
+        }
         if self.tasks[id].direct.is_none() {
             let task = &mut self.tasks[id];
             task.in_bpf = true;
@@ -66,12 +71,14 @@ impl Machine {
         }
     }
 
-    /// What the kernel does not ask the scheduler about: `SCX_OPS_ENQ_EXITING`, `SCX_OPS_ENQ_MIGRATION_DISABLED`.
+    /// What the kernel does not ask the scheduler about, unless it wants to be asked.
     fn is_kept(&self, id: TaskId) -> bool {
         const EXITING: u32 = 0x4;
-        let task = self.tasks[id].kernel();
-        let stays = task.migration_disabled != 0 && self.fault == Some(InjectedFault::KeptFromMigrating);
-        task.flags & EXITING != 0 || stays
+        let (task, ops) = (self.tasks[id].kernel(), self.ops());
+        let exits = task.flags & EXITING != 0 && !ops.has_flag(Ops::ENQ_EXITING);
+        let is_asked_if_pinned =
+            ops.has_flag(Ops::ENQ_MIGRATION_DISABLED) && self.fault != Some(InjectedFault::KeptFromMigrating);
+        exits || task.migration_disabled != 0 && !is_asked_if_pinned
     }
 
     /// `do_enqueue_task()` where the scheduler is not asked.
@@ -219,7 +226,9 @@ impl Machine {
 
     /// `scx_bpf_dispatch_nr_slots()`.
     pub(crate) fn nr_dispatch_slots(&mut self) -> u32 {
+        const DEFAULT: u32 = 32;
         let max = self.bpf(self.this_cpu(), |ops| ops.dispatch_max_batch);
+        let max = if max == 0 { DEFAULT } else { max };
         self.dispatch.as_ref().map_or(0, |dispatch| max - dispatch.inserted.len() as u32)
     }
 

@@ -255,6 +255,13 @@ impl Machine {
         self.invariants.may_idle_beside_work |= baseline.may_idle_beside_work();
     }
 
+    /// The scheduler's table.
+    #[allow(unsafe_code)]
+    pub(crate) fn ops(&self) -> &Ops {
+        // SAFETY: the table is a variable of the scheduler's, which nobody changes during a run.
+        unsafe { &*self.ops }
+    }
+
     /// The scheduler is attached.
     pub(crate) fn attach(&mut self) {
         let result = self.op_init();
@@ -296,6 +303,7 @@ impl Machine {
                 self.fail(format!("ops.init_task failed: {result}"));
             }
             self.op_enable(cpu, id);
+            self.op_set_weight(cpu, id);
         }
         id
     }

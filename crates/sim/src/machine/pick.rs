@@ -3,6 +3,7 @@
 use super::enqueue::{ENQ_HEAD, ENQ_LAST, SLICE_DEFAULT_NS, SLICE_INFINITE};
 use super::queue::{DsqTarget, GLOBAL};
 use super::{Dispatch, Machine, MachineEvent};
+use crate::abi::Ops;
 use crate::interleave::RunQueueLock;
 use crate::task::{State, TaskClass, TaskId};
 
@@ -79,7 +80,7 @@ impl Machine {
             // `balance_one()`: with nothing else to run the previous task goes on, unless the scheduler wants to know.
             self.cpus[cpu].keeps |= runnable.is_some()
                 && self.cpus[cpu].local.is_empty()
-                && (self.bypassing || self.is_baseline || !self.topology.active.has(cpu));
+                && (self.bypassing || !self.ops().has_flag(Ops::ENQ_LAST) || !self.topology.active.has(cpu));
         }
         self.cpus[cpu].in_balance = false;
     }

@@ -1,9 +1,10 @@
 //! Wake-ups and forks: `try_to_wake_up()` and `wake_up_new_task()`.
 
 use super::Machine;
-use super::enqueue::ENQ_WAKEUP;
+use super::enqueue::{ENQ_WAKEUP, SLICE_DEFAULT_NS};
+use super::queue::LOCAL;
 use crate::interleave::{self, RunQueueLock};
-use crate::task::{State, TaskClass, TaskId};
+use crate::task::{DirectDispatch, State, TaskClass, TaskId};
 
 /// `SCX_WAKE_FORK`.
 const WAKE_FORK: u64 = 0x4;
@@ -99,6 +100,7 @@ impl Machine {
         let outer = self.enqueuing.replace(id);
         let chosen = self.op_select_cpu(on_cpu, id, wake_flags);
         self.enqueuing = outer;
+        let chosen = chosen.unwrap_or_else(|| self.select_cpu_for_scheduler(on_cpu, id, wake_flags) as i32);
         match usize::try_from(chosen) {
             Ok(cpu) if cpu < self.cpus.len() => {
                 if usable.has(cpu) {
@@ -112,5 +114,16 @@ impl Machine {
                 prev
             }
         }
+    }
+
+    /// `select_task_rq_scx()` without `ops.select_cpu`: a task for which there is an idle CPU is dispatched to it at once.
+    fn select_cpu_for_scheduler(&mut self, on_cpu: usize, id: TaskId, wake_flags: u64) -> usize {
+        let prev = self.tasks[id].cpu;
+        let Some(cpu) = self.on(on_cpu, |machine| machine.select_cpu_default(id, prev, wake_flags)) else {
+            return prev;
+        };
+        self.tasks[id].kernel_mut().scx.slice = SLICE_DEFAULT_NS;
+        self.tasks[id].direct = Some(DirectDispatch { dsq_id: LOCAL, flags: 0, by_vtime: false });
+        cpu
     }
 }

@@ -19,6 +19,7 @@
 #define SCX_DSQ_LOCAL_ON (SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON)
 
 #define SCX_SLICE_DFL 20000000ULL
+#define SCX_SLICE_INF (~0ULL)
 #define SCX_CPUPERF_ONE 1024
 
 #define SCX_TASK_QUEUED 1
@@ -43,6 +44,8 @@
 
 #define SCX_OPS_KEEP_BUILTIN_IDLE 0x1
 #define SCX_OPS_ENQ_LAST 0x2
+#define SCX_OPS_ENQ_EXITING 0x4
+#define SCX_OPS_ENQ_MIGRATION_DISABLED 0x10
 
 enum scx_cpu_preempt_reason {
 	SCX_CPU_PREEMPT_RT,
@@ -52,6 +55,7 @@ enum scx_cpu_preempt_reason {
 };
 
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_STACK 23
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
