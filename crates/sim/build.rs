@@ -33,7 +33,7 @@ fn main() {
     scheduler
         .flag("-fsanitize=integer-divide-by-zero,shift-exponent,null,array-bounds")
         .flag("-fno-sanitize-recover=all");
-    compiler.files(["native/coroutine.c", "native/instrument.c", "native/maps.c", "native/traps.c"]);
+    compiler.files(["native/coroutine.c", "native/error.c", "native/instrument.c", "native/maps.c", "native/traps.c"]);
     // The tests' build is instrumented, what is measured is not.
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
         println!("cargo:rustc-cfg=instrumented");

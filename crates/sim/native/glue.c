@@ -23,27 +23,13 @@ static unsigned int sim_broken;
 #include "main.bpf.c"
 #pragma clang section bss = "" data = ""
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "variables.h"
 
-extern char __start_sim_bss[], __stop_sim_bss[], __start_sim_data[], __stop_sim_data[];
-extern void sim_report_error(char *text);
 extern void *sim_map_resize(void *map, u64 value_size, u64 nr);
-
-static char *initial_data;
 
 void sim_bpf_reset(void)
 {
-	size_t size = __stop_sim_data - __start_sim_data;
-
-	if (!initial_data) {
-		initial_data = malloc(size);
-		memcpy(initial_data, __start_sim_data, size);
-	}
-	memcpy(__start_sim_data, initial_data, size);
-	memset(__start_sim_bss, 0, __stop_sim_bss - __start_sim_bss);
+	restore_variables();
 }
 
 struct sim_config {
@@ -255,17 +241,6 @@ u64 sim_layout[] = {
 	sizeof(struct sched_ext_ops),
 	offsetof(struct sched_ext_ops, exit),
 };
-
-void sim_error(char *format, ...)
-{
-	char text[256];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	sim_report_error(text);
-}
 
 u64 sim_deadline(u64 now, u64 mean_burst_ns, u32 weight)
 {

@@ -15,6 +15,8 @@ struct sim_map {
 
 struct sim_storage {
 	struct sim_storage *next;
+	struct sim_storage *next_of_task;
+	void *map;
 	char data[] __attribute__((aligned(64)));
 };
 
@@ -74,6 +76,15 @@ void *sim_array_lookup(void *map, u64 value_size, u64 max_entries, const void *k
 	return index < memory->nr ? memory->data + index * memory->value_size : NULL;
 }
 
+/* Each CPU has entries of its own. */
+void *sim_percpu_array_lookup(void *map, u64 value_size, u64 max_entries, const void *key)
+{
+	u32 index = *(u32 *)key;
+	u32 of_this_cpu = bpf_get_smp_processor_id() * max_entries + index;
+
+	return index < max_entries ? sim_array_lookup(map, value_size, SIM_MAX_CPUS * max_entries, &of_this_cpu) : NULL;
+}
+
 /* Which entry a pointer is part of. */
 u32 sim_array_index(void *map, void *value)
 {
@@ -102,16 +113,22 @@ s64 sim_stack_pop(void *map, u64 value_size, u64 max_entries, void *value)
 	return 0;
 }
 
-/* One map of this kind is all that there is. */
-void *sim_task_storage(struct task_struct *p, u64 value_size, u64 flags)
+/* A task has the storage of its maps in a list. */
+void *sim_task_storage(void *map, struct task_struct *p, u64 value_size, u64 flags)
 {
 	struct sim_storage *storage;
 
-	if (!p->sim_storage && flags & BPF_LOCAL_STORAGE_GET_F_CREATE) {
-		storage = zeroed(sizeof(*storage) + value_size);
-		storage->next = storages;
-		storages = storage;
-		p->sim_storage = storage->data;
+	for (storage = p->sim_storage; storage; storage = storage->next_of_task) {
+		if (storage->map == map)
+			return storage->data;
 	}
-	return p->sim_storage;
+	if (!(flags & BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return NULL;
+	storage = zeroed(sizeof(*storage) + value_size);
+	storage->next = storages;
+	storage->next_of_task = p->sim_storage;
+	storage->map = map;
+	storages = storage;
+	p->sim_storage = storage;
+	return storage->data;
 }

@@ -12,7 +12,7 @@ struct sim_place {
 	u32 column;
 };
 
-__attribute__((noreturn)) extern void sim_trap(char *what, char *file, u32 line);
+__attribute__((noreturn)) void sim_trap(char *what, char *file, u32 line);
 
 #define SIM_TRAP(handler, what)                     \
 	void handler(struct sim_place *place)       \

@@ -287,12 +287,17 @@ pub struct Ops {
 }
 
 impl Ops {
+    /// `SCX_OPS_KEEP_BUILTIN_IDLE`.
+    pub(crate) const KEEP_BUILTIN_IDLE: u64 = 0x1;
     /// `SCX_OPS_ENQ_LAST`.
     pub(crate) const ENQ_LAST: u64 = 0x2;
     /// `SCX_OPS_ENQ_EXITING`.
     pub(crate) const ENQ_EXITING: u64 = 0x4;
     /// `SCX_OPS_ENQ_MIGRATION_DISABLED`.
     pub(crate) const ENQ_MIGRATION_DISABLED: u64 = 0x10;
+    /// Those that are emulated.
+    pub(crate) const KNOWN_FLAGS: u64 =
+        Self::KEEP_BUILTIN_IDLE | Self::ENQ_LAST | Self::ENQ_EXITING | Self::ENQ_MIGRATION_DISABLED;
 
     /// Whether one of these is set.
     pub(crate) const fn has_flag(&self, flag: u64) -> bool {

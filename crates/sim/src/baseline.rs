@@ -3,11 +3,13 @@
 //! Those here are as small as a scheduler of sched_ext can be: one queue for all CPUs, and an idle CPU as the kernel picks it.
 //! [`eevdf`] follows the kernel's own.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::abi::{Ops, TaskStruct};
 use crate::eevdf;
+use crate::loaded::SourceScheduler;
 use crate::machine::with_machine;
 
 /// The queue.
@@ -18,7 +20,7 @@ const LOCAL: u64 = 1 << 63 | 2;
 const SLICE_NS: u64 = 20_000_000;
 
 /// Which one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum BaselineScheduler {
     /// In the order of arrival, whatever the weight.
     Fifo,
@@ -26,34 +28,43 @@ pub enum BaselineScheduler {
     Vruntime,
     /// The kernel's own: see [`eevdf`].
     Eevdf,
+    /// One that was compiled from a file.
+    Loaded(Arc<SourceScheduler>),
 }
 
 impl BaselineScheduler {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Fifo, Self::Vruntime, Self::Eevdf];
+    /// Those that need no file.
+    pub const BUILT_IN: [Self; 3] = [Self::Fifo, Self::Vruntime, Self::Eevdf];
 
     /// Its name for the command line.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
             Self::Vruntime => "vruntime",
             Self::Eevdf => "eevdf",
+            Self::Loaded(_) => "loaded",
         }
     }
 
-    /// A CPU of it may idle while a task waits for another one, until work is balanced.
-    pub(crate) const fn may_idle_beside_work(self) -> bool {
-        matches!(self, Self::Eevdf)
+    /// A CPU may idle while a task waits for another one: EEVDF balances work later, and a loaded scheduler may do anything.
+    pub(crate) const fn may_idle_beside_work(&self) -> bool {
+        matches!(self, Self::Eevdf | Self::Loaded(_))
+    }
+
+    /// Whether it comes from a file.
+    pub(crate) const fn is_loaded(&self) -> bool {
+        matches!(self, Self::Loaded(_))
     }
 
     /// Its callbacks, with its memory as at the beginning.
-    pub(crate) fn ops(self) -> *const Ops {
+    pub(crate) fn ops(&self) -> *const Ops {
         CLOCK.store(0, Relaxed);
         match self {
             Self::Fifo => &raw const FIFO,
             Self::Vruntime => &raw const VRUNTIME,
             Self::Eevdf => &raw const eevdf::EEVDF,
+            Self::Loaded(scheduler) => scheduler.begin(),
         }
     }
 }

@@ -16,6 +16,7 @@ const IN_FLIGHT_BOUND_NS: u64 = 200_000_000;
 const PARKED_BOUND_NS: u64 = 10_005_000_000;
 /// So many tasks are looked at after each event, in turns.
 const TASKS_PER_EVENT: usize = 4;
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// What did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +196,10 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         check_cpu(machine, task.cpu);
         return;
     }
+    if let Some(watchdog_ns) = machine.watchdog_ns {
+        check_task_of_loaded(machine, id, watchdog_ns);
+        return;
+    }
     if let TaskPlace::Queue(dsq_id, _) = task.place
         && task.queued_at + PARKED_BOUND_NS < machine.now
         && is_park(dsq_id)
@@ -216,6 +221,27 @@ fn check_task(machine: &mut Machine, id: TaskId) {
     if machine.now > since + IN_FLIGHT_BOUND_NS {
         let what = format!("{} has been in flight for {} ns", machine.name(id), machine.now - since);
         report(machine, Rule::OverdueInFlight, what);
+    }
+}
+
+/// A loaded scheduler may keep tasks in hand, for as long as the kernel's watchdog allows: `check_rq_for_timeouts()`.
+fn check_task_of_loaded(machine: &mut Machine, id: TaskId, watchdog_ns: u64) {
+    let task = &machine.tasks[id];
+    if task.state != State::Runnable || task.class != TaskClass::Ext {
+        return;
+    }
+    let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);
+    if waited_ns > watchdog_ns {
+        let what = format!(
+            "{} failed to run for {}.{:03} s",
+            machine.name(id),
+            waited_ns / SECOND_NS,
+            waited_ns % SECOND_NS / 1_000_000
+        );
+        machine.fail(what);
+    } else if task.place == TaskPlace::None && !task.in_bpf {
+        let what = format!("{} has waited for {waited_ns} ns where nobody looks", machine.name(id));
+        report(machine, Rule::LostTask, what);
     }
 }
 

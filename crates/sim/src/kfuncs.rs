@@ -11,6 +11,7 @@ use crate::interleave;
 use crate::machine::{Machine, MachineEvent, with_machine};
 use crate::stats::PERFORMANCE_ALL;
 use crate::task::TaskId;
+use crate::traps::sim_trap;
 
 /// `-EBUSY`.
 const NONE_IDLE: i32 = -16;
@@ -18,6 +19,55 @@ const NONE_IDLE: i32 = -16;
 const FORCE_WAKEUP: u64 = 0x2;
 /// `BPF_RB_NO_WAKEUP`.
 const NO_WAKEUP: u64 = 0x1;
+
+/// A function that loaded schedulers may call.
+pub struct ImportedFunction {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Where it is.
+    pub address: *const c_void,
+}
+
+macro_rules! imports {
+    ($($name:ident),* $(,)?) => {
+        &[$(ImportedFunction { name: stringify!($name), address: $name as *const c_void }),*]
+    };
+}
+
+/// All functions that the headers declare for them.
+pub const IMPORTS: &[ImportedFunction] = imports![
+    bpf_get_current_task_btf,
+    bpf_get_smp_processor_id,
+    bpf_task_from_pid,
+    scx_bpf_cpu_node,
+    scx_bpf_cpuperf_set,
+    scx_bpf_create_dsq,
+    scx_bpf_dispatch_nr_slots,
+    scx_bpf_dsq_insert,
+    scx_bpf_dsq_insert_vtime,
+    scx_bpf_dsq_nr_queued,
+    scx_bpf_get_idle_smtmask,
+    scx_bpf_get_online_cpumask,
+    scx_bpf_kick_cpu,
+    scx_bpf_now,
+    scx_bpf_pick_idle_cpu,
+    scx_bpf_pick_idle_cpu_node,
+    scx_bpf_reenqueue_local,
+    scx_bpf_select_cpu_dfl,
+    scx_bpf_task_cpu,
+    scx_bpf_test_and_clear_cpu_idle,
+    sim_dsq_move,
+    sim_dsq_move_to_local,
+    sim_dsq_peek,
+    sim_iter_dsq_destroy,
+    sim_iter_dsq_new,
+    sim_iter_dsq_next,
+    sim_reenqueue_local_anywhere,
+    sim_report_error,
+    sim_task_set_slice,
+    sim_timer_start,
+    sim_trap,
+];
 
 fn id_of(p: *const TaskStruct) -> TaskId {
     assert!(!p.is_null(), "the scheduler passed NULL for a task");

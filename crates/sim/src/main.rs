@@ -3,10 +3,13 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use scherzo_sim::{BaselineScheduler, CpuSwitch, Mode, Scenario, SimulationOptions, SwitchPlan, run};
+use scherzo_sim::{
+    BaselineScheduler, CpuSwitch, Mode, Scenario, SchedulerSetting, SimulationOptions, SourceScheduler, SwitchPlan, run,
+};
 
 /// Run the scheduler's own source over an emulated kernel, in discrete time
 #[derive(Parser)]
@@ -28,9 +31,15 @@ struct Arguments {
     /// Another scheduler to compare with, instead of this project's: fifo, vruntime, eevdf
     #[arg(long, value_parser = parse_baseline)]
     baseline: Option<BaselineScheduler>,
+    /// Another scheduler to compare with, from its BPF source in C, such as the kernel's tools/sched_ext/scx_simple.bpf.c
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    scheduler: Option<PathBuf>,
+    /// Sets a variable of that scheduler, as its own loader does; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, requires = "scheduler")]
+    set: Vec<SchedulerSetting>,
     /// CPUs that run at the same time interrupt each other at these points, as a failed test printed them: POINT:CPU, with ~ if the
     /// one that stops keeps its stores to itself
-    #[arg(long, value_delimiter = ',', value_parser = parse_switch, conflicts_with = "baseline")]
+    #[arg(long, value_delimiter = ',', value_parser = parse_switch, conflicts_with_all = ["baseline", "scheduler"])]
     switches: Option<Vec<CpuSwitch>>,
     /// Write what ran where, for Perfetto
     #[arg(long)]
@@ -46,8 +55,12 @@ fn parse_switch(text: &str) -> Result<CpuSwitch, String> {
 }
 
 fn parse_baseline(name: &str) -> Result<BaselineScheduler, String> {
-    let known = BaselineScheduler::ALL.map(BaselineScheduler::name).join(", ");
-    BaselineScheduler::ALL.into_iter().find(|baseline| baseline.name() == name).ok_or(format!("known are {known}"))
+    let known = BaselineScheduler::BUILT_IN.each_ref().map(BaselineScheduler::name).join(", ");
+    BaselineScheduler::BUILT_IN.into_iter().find(|baseline| baseline.name() == name).ok_or(format!("known are {known}"))
+}
+
+fn parse_setting(text: &str) -> Result<SchedulerSetting, String> {
+    SchedulerSetting::parse(text).ok_or_else(|| "NAME=VALUE is expected, with a number, true or false".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -67,12 +80,16 @@ fn simulate(arguments: &Arguments) -> Result<bool> {
     if let Some(nr_cpus) = arguments.cpus {
         scenario.set_cpus(nr_cpus)?;
     }
+    let baseline = match &arguments.scheduler {
+        Some(file) => Some(BaselineScheduler::Loaded(Arc::new(SourceScheduler::load(file, &arguments.set)?))),
+        None => arguments.baseline.clone(),
+    };
     let options = SimulationOptions {
         seed: arguments.seed,
         mode: arguments.mode,
         kernel_seat: !arguments.user_seat,
         trace: arguments.trace.is_some(),
-        baseline: arguments.baseline,
+        baseline,
         plan: arguments.switches.clone().map(SwitchPlan::Listed),
         ..SimulationOptions::default()
     };

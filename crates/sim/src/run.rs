@@ -112,7 +112,7 @@ impl<'a> Simulation<'a> {
         if options.trace {
             self.machine.trace.enable();
         }
-        if let Some(baseline) = options.baseline {
+        if let Some(baseline) = &options.baseline {
             self.machine.compare_with(baseline);
         }
         self.machine.attach();

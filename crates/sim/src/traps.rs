@@ -23,7 +23,7 @@ pub fn current_run() -> String {
 
 /// BPF would go on with a result that nobody has thought of.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sim_trap(what: *const c_char, file: *const c_char, line: u32) -> ! {
+pub(crate) unsafe extern "C" fn sim_trap(what: *const c_char, file: *const c_char, line: u32) -> ! {
     // SAFETY: the callers in traps.c pass strings that the compiler has made.
     let (what, file) = unsafe { (CStr::from_ptr(what).to_string_lossy(), CStr::from_ptr(file).to_string_lossy()) };
     let file = Path::new(&*file).file_name().unwrap_or_default().display().to_string();

@@ -19,9 +19,15 @@ pub(crate) struct SimOptions {
     /// The scheduler's mode
     #[arg(long)]
     mode: Option<String>,
-    /// Another scheduler to compare with: fifo, vruntime
+    /// Another scheduler to compare with: fifo, vruntime, eevdf
     #[arg(long)]
     baseline: Option<String>,
+    /// Another scheduler to compare with, from its BPF source in C
+    #[arg(long, value_name = "FILE")]
+    scheduler: Option<String>,
+    /// Sets a variable of that scheduler; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
     /// Have the engine in user space apply the policy
     #[arg(long)]
     user_seat: bool,
@@ -47,12 +53,14 @@ pub(crate) fn run(checkout: &Path, options: &SimOptions) -> Result<ExitCode> {
         ("--cpus", options.cpus.map(|cpus| cpus.to_string())),
         ("--mode", options.mode.clone()),
         ("--baseline", options.baseline.clone()),
+        ("--scheduler", options.scheduler.clone()),
         ("--switches", options.switches.clone()),
         ("--trace", options.trace.clone()),
     ];
     for (flag, value) in flags {
         command.args(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
     }
+    command.args(options.set.iter().flat_map(|setting| ["--set", setting]));
     let status = command.status().context("cannot run cargo")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -159,6 +159,8 @@ pub struct Machine {
     bypassing: bool,
     is_unregistered: bool,
     is_baseline: bool,
+    /// The kernel ends a loaded scheduler if a task waits for so long.
+    pub(crate) watchdog_ns: Option<u64>,
     /// The host has some CPU until then.
     stolen_until: u64,
     error: Option<String>,
@@ -243,16 +245,21 @@ impl Machine {
             bypassing: false,
             is_unregistered: false,
             is_baseline: false,
+            watchdog_ns: None,
             stolen_until: 0,
             error: None,
         }
     }
 
     /// Another scheduler than the one that was compiled in.
-    pub(crate) fn compare_with(&mut self, baseline: BaselineScheduler) {
+    pub(crate) fn compare_with(&mut self, baseline: &BaselineScheduler) {
         self.ops = baseline.ops();
         self.is_baseline = true;
         self.invariants.may_idle_beside_work |= baseline.may_idle_beside_work();
+        self.watchdog_ns = baseline.is_loaded().then(|| match self.ops().timeout_ms {
+            0 => WATCHDOG_MAX_NS,
+            ms => u64::from(ms) * 1_000_000,
+        });
     }
 
     /// The scheduler's table.
@@ -456,5 +463,7 @@ impl Machine {
 
 /// Where time begins: late enough that "long before" is not negative.
 const START_NS: u64 = 1_000_000_000_000;
+/// `SCX_WATCHDOG_MAX_TIMEOUT`.
+pub(crate) const WATCHDOG_MAX_NS: u64 = 30_000_000_000;
 /// Pid of the first task, which is the engine.
 pub(crate) const FIRST_PID: i32 = 1000;

@@ -8,37 +8,50 @@
 #ifndef SIM_HELPERS_H
 #define SIM_HELPERS_H
 
-#define __uint(name, val) int(*name)[val]
+#define __uint(name, val) SIM_UINT_##name(val)
 #define __type(name, val) typeof(val) *name
+
+#define SIM_UINT_type(val) int(*type)[val]
+#define SIM_UINT_map_flags(val) int(*map_flags)[val]
+#define SIM_UINT_max_entries(val) int(*max_entries)[val]
+#define SIM_UINT_key_size(val) int(*key_size)[val]
+/* A map may name the type of its values or their size: either way its member `value` points to something of that size. */
+#define SIM_UINT_value_size(val) char(*value)[val]
 
 #define SIM_NUMBER(map, name) (sizeof(*(map)->name) / sizeof(int))
 
 void *sim_array_lookup(void *map, u64 value_size, u64 max_entries, const void *key);
+void *sim_percpu_array_lookup(void *map, u64 value_size, u64 max_entries, const void *key);
 s64 sim_stack_push(void *map, u64 value_size, u64 max_entries, const void *value);
 s64 sim_stack_pop(void *map, u64 value_size, u64 max_entries, void *value);
-void *sim_task_storage(struct task_struct *p, u64 value_size, u64 flags);
+void *sim_task_storage(void *map, struct task_struct *p, u64 value_size, u64 flags);
+u32 sim_array_index(void *map, void *value);
+s64 sim_timer_start(struct bpf_timer *timer, u64 after_ns);
+
+#define bpf_map_lookup_elem(map, key) \
+	(SIM_NUMBER(map, type) == BPF_MAP_TYPE_PERCPU_ARRAY ? sim_percpu_array_lookup : sim_array_lookup)( \
+		map, sizeof(*(map)->value), SIM_NUMBER(map, max_entries), key)
+#define bpf_map_push_elem(map, element, flags) \
+	sim_stack_push(map, sizeof(*(map)->value), SIM_NUMBER(map, max_entries), element)
+#define bpf_map_pop_elem(map, element) \
+	sim_stack_pop(map, sizeof(*(map)->value), SIM_NUMBER(map, max_entries), element)
+#define bpf_task_storage_get(map, task, init, flags) \
+	((typeof((map)->value))sim_task_storage(map, task, sizeof(*(map)->value), flags))
+
+/* These rings connect this project's scheduler with its engine. Another scheduler has no user space here. */
+#ifndef SIM_LOADED
 void *sim_ringbuf_reserve(u64 capacity, u64 size);
 void sim_ringbuf_submit(void *record, u64 flags);
 void sim_ringbuf_discard(void *record, u64 flags);
 u64 sim_ringbuf_query(u64 capacity, u64 what);
 s64 sim_user_ringbuf_drain(s64 (*callback)(void *dynptr, void *context), void *context);
-u32 sim_array_index(void *map, void *value);
-s64 sim_timer_start(struct bpf_timer *timer, u64 after_ns);
-
-#define bpf_map_lookup_elem(map, key) \
-	((typeof((map)->value))sim_array_lookup(map, sizeof(*(map)->value), SIM_NUMBER(map, max_entries), key))
-#define bpf_map_push_elem(map, value, flags) \
-	sim_stack_push(map, SIM_NUMBER(map, value_size), SIM_NUMBER(map, max_entries), value)
-#define bpf_map_pop_elem(map, value) \
-	sim_stack_pop(map, SIM_NUMBER(map, value_size), SIM_NUMBER(map, max_entries), value)
-#define bpf_task_storage_get(map, task, init, flags) \
-	((typeof((map)->value))sim_task_storage(task, sizeof(*(map)->value), flags))
 
 #define bpf_ringbuf_reserve(map, size, flags) sim_ringbuf_reserve(SIM_NUMBER(map, max_entries), size)
 #define bpf_ringbuf_submit(record, flags) sim_ringbuf_submit(record, flags)
 #define bpf_ringbuf_discard(record, flags) sim_ringbuf_discard(record, flags)
 #define bpf_ringbuf_query(map, what) sim_ringbuf_query(SIM_NUMBER(map, max_entries), what)
 #define bpf_user_ringbuf_drain(map, callback, context, flags) sim_user_ringbuf_drain((void *)(callback), context)
+#endif
 
 static inline void *bpf_dynptr_data(struct bpf_dynptr *dynptr, u64 offset, u64 size)
 {

@@ -43,14 +43,24 @@ __attribute__((format(printf, 1, 2))) void sim_error(char *format, ...);
 
 #define scx_bpf_error(format, ...) sim_error(format, ##__VA_ARGS__)
 
-/* What scx_bpf_*() are called with where kernels differ is decided in the headers of scx, before the kernel sees it. */
-#define scx_bpf_dsq_move_to_local(dsq_id, enq_flags) sim_dsq_move_to_local(dsq_id, enq_flags)
+/*
+ * What scx_bpf_*() are called with where kernels differ is decided in the headers of scx, before the kernel sees it. Older schedulers
+ * move tasks to the local queue without flags.
+ */
+#define scx_bpf_dsq_move_to_local(dsq_id, ...) sim_dsq_move_to_local(dsq_id, 0ULL __VA_OPT__(| (__VA_ARGS__)))
 #define scx_bpf_dsq_move_set_slice(iter, new_slice) ((iter)->slice = (new_slice))
 #define scx_bpf_dsq_move_set_vtime(iter, new_vtime) ((iter)->vtime = (new_vtime), (iter)->has_vtime = true)
 #define scx_bpf_dsq_move(iter, p, dsq_id, enq_flags) sim_dsq_move_from(iter, p, dsq_id, enq_flags, false)
 #define scx_bpf_dsq_move_vtime(iter, p, dsq_id, enq_flags) sim_dsq_move_from(iter, p, dsq_id, enq_flags, true)
 #define scx_bpf_task_set_slice(p, slice) sim_task_set_slice(p, slice)
 #define scx_bpf_reenqueue_local_from_anywhere() sim_reenqueue_local_anywhere()
+
+/* Names that are no more: up to 6.12, and of the time before sched_ext was in the kernel. */
+#define scx_bpf_dispatch(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags)
+#define scx_bpf_dispatch_vtime(p, dsq_id, slice, vtime, enq_flags) scx_bpf_dsq_insert_vtime(p, dsq_id, slice, vtime, enq_flags)
+#define scx_bpf_consume(dsq_id) sim_dsq_move_to_local(dsq_id, 0)
+#define __COMPAT_scx_bpf_switch_all() ((void)0)
+
 #define __COMPAT_scx_bpf_dsq_peek(dsq_id) sim_dsq_peek(dsq_id)
 #define __COMPAT_scx_bpf_cpu_node(cpu) scx_bpf_cpu_node(cpu)
 #define __COMPAT_scx_bpf_get_idle_smtmask_node(node) scx_bpf_get_idle_smtmask()
