@@ -18,8 +18,9 @@ pub(super) const GAME: &str = "--rate 60 --game-ms 8 --compositor-ms 1.5";
 /// Sound in pieces of 512 samples at 48,000 a second: a player hands each piece to the mixer. Of 256 samples even a real-time player
 /// is late at times in these guests: it needs up to 6.3 ms where 5.3 are there, since a CPU that is interrupted notices up to 2 ms later.
 const SOUND: &str = "--rate 94 --game-ms 0.4 --compositor-ms 0.2";
-/// In the 99th percentile: half as long again as is seen, 1 to 2 ms both with Scherzo and as SCHED_FIFO.
-const MAX_SOUND_WAKE_US: f64 = 3_000.0;
+/// So many times as long as SCHED_FIFO in the same boot, where that is from 1.0 to 2.6 ms in the 99th percentile: 1.2 times is seen, and
+/// 2.4 to 4.5 with the kernel's default.
+const MAX_SOUND_WAKE_TIMES: f64 = 1.5;
 /// For at least 900 frames, so that one percent is more than a hiccup.
 const SECONDS: u32 = 16;
 
@@ -51,11 +52,14 @@ pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
     ensure_in_time(guest, GAME, "name=hogs,count=2/cpu").map(drop)
 }
 
-/// Sound is late after ten milliseconds, which it hardly ever is with the kernel's default either. So the wake-ups count as well: there one
-/// of a hundred waits for 4.5 ms or longer.
+/// Sound is late after ten milliseconds, which it hardly ever is with the kernel's default either. So the wake-ups count as well. How long
+/// the fastest take depends on how the emulator's turns fall together after the boot, so SCHED_FIFO is measured beside it.
 pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
-    let p99 = ensure_in_time(guest, SOUND, "name=hogs,count=2/cpu")?.wake_us.p99;
-    ensure!(p99 <= MAX_SOUND_WAKE_US, "one of a hundred pieces waits for {p99} µs, not at most {MAX_SOUND_WAKE_US} µs");
+    const HOGS: &str = "name=hogs,count=2/cpu";
+    let floor_us = ensure_in_time(guest, &format!("{SOUND} --rt"), HOGS)?.wake_us.p99;
+    let wake_us = ensure_in_time(guest, SOUND, HOGS)?.wake_us.p99;
+    let most_us = MAX_SOUND_WAKE_TIMES * floor_us;
+    ensure!(wake_us <= most_us, "one of a hundred pieces waits for {wake_us} µs, not at most {most_us:.0} µs");
     Ok(())
 }
 
