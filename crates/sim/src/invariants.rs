@@ -134,7 +134,7 @@ impl Machine {
 
     fn watch(&mut self, watched: WatchedWait) {
         if !self.invariants.may_idle_beside_work || matches!(watched, WatchedWait::Engine(..)) {
-            let due = self.now + self.costs.kick_bound_ns();
+            let due = self.now + self.kick_bound_ns();
             self.invariants.watched.push_back((due, watched));
         }
     }

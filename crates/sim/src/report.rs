@@ -31,6 +31,10 @@ pub struct GroupReport {
     pub task_share: (u64, u64),
     /// From wake-up until it ran: half, 99 of 100, 999 of 1000, all.
     pub latency_ns: [u64; 4],
+    /// The mean of that.
+    pub mean_latency_ns: u64,
+    /// The same where another task woke it that was about to wait for it: half, and so on.
+    pub handover_ns: [u64; 4],
     /// From when work was due until it was done: the same.
     pub response_ns: [u64; 4],
     /// Pieces of work that took longer than their period.
@@ -62,6 +66,8 @@ pub struct SimulationReport {
     pub nr_switches: u64,
     /// Times that a task ran elsewhere than before: on the same core, cache, node, machine.
     pub nr_moves: [u64; 4],
+    /// Turns of CPUs that one thread emulates; 0 if each has its own.
+    pub nr_turns: u64,
     /// Times that a CPU fell idle, each of which costs energy.
     pub nr_idle_entries: u64,
     /// What the CPUs used.
@@ -91,6 +97,8 @@ impl SimulationReport {
                 fair_share: fair[index] * 1000 / (WHOLE_CPU * nr_cpus as u64),
                 task_share: task_share(machine, index, duration_ns.max(1)),
                 latency_ns: percentiles(&measured.latencies_ns),
+                mean_latency_ns: mean(&measured.latencies_ns),
+                handover_ns: percentiles(&measured.handovers_ns),
                 response_ns: percentiles(&measured.responses_ns),
                 nr_missed: nr_missed(group, measured),
                 nr_done: measured.responses_ns.len(),
@@ -107,6 +115,7 @@ impl SimulationReport {
             nr_events: stats.nr_events,
             nr_switches: stats.nr_switches,
             nr_moves: stats.nr_moves,
+            nr_turns: stats.nr_turns,
             nr_idle_entries: stats.nr_idle_entries,
             energy: stats.energy,
             most_reenqueued: stats.most_reenqueued,
@@ -126,6 +135,10 @@ fn task_share(machine: &Machine, group: usize, duration_ns: u64) -> (u64, u64) {
     let tasks = machine.tasks.iter().filter(|task| task.group == group && task.state != State::Dead);
     let shares = tasks.map(|task| (task.ran_ns - task.ran_before_ns) * 1000 / duration_ns);
     shares.fold((u64::MAX, 0), |(least, most), share| (least.min(share), most.max(share)))
+}
+
+fn mean(values: &[u64]) -> u64 {
+    values.iter().sum::<u64>().checked_div(values.len() as u64).unwrap_or(0)
 }
 
 fn percentiles(values: &[u64]) -> [u64; 4] {
@@ -253,6 +266,9 @@ impl fmt::Display for SimulationReport {
         writeln!(f, "engine {} %, idle {} %", percent(self.engine_share), percent(self.idle_share))?;
         let moves = Distance::ALL.map(|distance| format!("{} {}", distance.name(), self.nr_moves[distance as usize]));
         writeln!(f, "{} events, {} switches, {} idle entries", self.nr_events, self.nr_switches, self.nr_idle_entries)?;
+        if self.nr_turns > 0 {
+            writeln!(f, "{} turns of CPUs that are emulated by one thread", self.nr_turns)?;
+        }
         writeln!(f, "moves within {}", moves.join(", "))?;
         writeln!(f, "{}", energy(&self.energy))?;
         let counters: Vec<String> = self.counters.iter().map(|(name, number)| format!("{name} {number}")).collect();

@@ -13,7 +13,7 @@ use crate::cgroups::{self, Cgroups};
 use crate::events::Happenings;
 use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
 use crate::invariants;
-use crate::machine::{Machine, MachineEvent};
+use crate::machine::{Machine, MachineEvent, SharedStream};
 use crate::options::SimulationOptions;
 use crate::profile::Costs;
 use crate::replay::Recorded;
@@ -96,6 +96,9 @@ impl<'a> Simulation<'a> {
             Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid, broken);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
+        // Where CPUs interrupt each other they need no turns.
+        let has_turns = scenario.machine.shared_stream && options.plan.is_none();
+        machine.stream = has_turns.then(|| SharedStream::new(machine.cpus.len()));
         let mut engine =
             EngineTask::new(&mut machine, &settings, if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS });
         let from = |ms: &Option<toml::Spanned<u64>>| ms.as_ref().map(|ms| machine.now + ms.get_ref() * MS);
@@ -199,7 +202,9 @@ impl<'a> Simulation<'a> {
             cgroups: self.cgroups.css_set(cgroup),
         };
         self.works.push(Some(work));
-        self.machine.create(cpu, index, &identity)
+        let id = self.machine.create(cpu, index, &identity);
+        self.machine.tasks[id].goes_by_cpu_time = group.goes_by_cpu_time;
+        id
     }
 
     fn explore(&mut self, plan: &SwitchPlan, episodes: RangeInclusive<u64>) {
@@ -219,7 +224,12 @@ impl<'a> Simulation<'a> {
             let at = self.machine.next_at().unwrap_or(end);
             invariants::check_until(&mut self.machine, at);
             if let Some(event) = self.machine.next_event() {
-                if self.machine.was_overtaken(self.machine.now, event) {
+                if self.machine.was_overtaken(self.machine.event_at, event) {
+                    self.machine.pass_on_turn();
+                    continue;
+                }
+                if self.machine.leave_for_turn(event) {
+                    self.machine.pass_on_turn();
                     continue;
                 }
                 if let Some(until) = self.machine.put_off_until(event) {
@@ -228,6 +238,7 @@ impl<'a> Simulation<'a> {
                 }
                 self.machine.stats.nr_events += 1;
                 self.handle(event);
+                self.machine.pass_on_turn();
                 invariants::check(&mut self.machine);
             }
         }
@@ -255,6 +266,7 @@ impl<'a> Simulation<'a> {
             MachineEvent::Emptied(cpu) => self.machine.finish_offline(cpu),
             MachineEvent::Scenario(index) => self.happen(index),
             MachineEvent::Unregister => self.machine.unregister(),
+            MachineEvent::Turn(turn) => self.machine.end_turn(turn),
         }
     }
 
@@ -267,6 +279,10 @@ impl<'a> Simulation<'a> {
         if due {
             let cpu = self.machine.online_cpu(self.machine.tasks[id].cpu);
             self.machine.wake(cpu, id, false);
+            let task = &mut self.machine.tasks[id];
+            if let Some(since) = &mut task.waits_since {
+                *since = self.machine.event_at.min(*since);
+            }
         }
     }
 

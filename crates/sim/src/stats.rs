@@ -15,6 +15,8 @@ pub struct GroupStats {
     pub performance_ns: u64,
     /// From each wake-up until the task ran.
     pub latencies_ns: Vec<u64>,
+    /// Those of them where another task woke it that was about to wait for it.
+    pub handovers_ns: Vec<u64>,
     /// From when a piece of work became due until it was done.
     pub responses_ns: Vec<u64>,
     /// The longest time that a task wanted a CPU in vain.
@@ -38,6 +40,8 @@ pub struct MachineStats {
     pub idle_ns: u64,
     /// What the CPUs used.
     pub energy: EnergyUse,
+    /// Turns of CPUs that one thread emulates.
+    pub nr_turns: u64,
     /// Insertions that came too late.
     pub nr_dropped: u64,
     /// Most re-enqueues of a task that did not run.
@@ -60,11 +64,14 @@ impl MachineStats {
     }
 
     /// A task of the group got a CPU.
-    pub fn ran_after(&mut self, group: usize, waited_ns: u64, woken: bool) {
+    pub fn ran_after(&mut self, group: usize, waited_ns: u64, woken: bool, by_task: bool) {
         let group = self.group(group);
         group.longest_gap_ns = group.longest_gap_ns.max(waited_ns);
         if woken {
             group.latencies_ns.push(waited_ns);
+        }
+        if by_task {
+            group.handovers_ns.push(waited_ns);
         }
     }
 

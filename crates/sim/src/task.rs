@@ -132,8 +132,12 @@ pub struct Task {
     pub waits_since: Option<u64>,
     /// It was woken, and has not run since.
     pub woken: bool,
+    /// The last time by a task that then waited itself.
+    pub handed_over: bool,
     /// The CPU that it ran on last.
     pub last_cpu: Option<usize>,
+    /// It looks at its CPU time to see how much it has done, and does not care what its CPU did meanwhile.
+    pub goes_by_cpu_time: bool,
     /// Index in the list of behaviours.
     pub group: usize,
 }
@@ -252,7 +256,9 @@ impl Task {
             ran_before_ns: 0,
             waits_since: None,
             woken: false,
+            handed_over: false,
             last_cpu: None,
+            goes_by_cpu_time: false,
             group,
         }
     }

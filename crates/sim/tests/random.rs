@@ -58,6 +58,27 @@ fn the_rules_hold_whatever_becomes_of_the_engine() {
     }
 }
 
+/// So they do where CPUs are emulated in turns, and find what concerns them only in their next one.
+#[test]
+fn the_rules_hold_where_one_thread_emulates_all_cpus() {
+    for seed in 0..NR_MACHINES / 5 {
+        let mut rng = Rng::with_seed(seed);
+        let text = random_scenario(&mut rng).replace("[machine]", "[machine]\nshared_stream = true");
+        let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
+        for baseline in [None, Some(BaselineScheduler::Eevdf)] {
+            let options = SimulationOptions {
+                seed,
+                baseline: baseline.clone(),
+                kernel_seat: seed.is_multiple_of(2),
+                ..SimulationOptions::default()
+            };
+            let report = run(&scenario, &options);
+            let mut broken = report.violations.iter().filter(|violation| !is_known(&text, violation.rule));
+            assert!(broken.next().is_none(), "seed {seed}, {baseline:?}\n{text}\n{report}");
+        }
+    }
+}
+
 /// The emulation of the kernel's own scheduler loses no task either, whatever happens.
 #[test]
 fn eevdf_keeps_the_rules_on_random_machines() {

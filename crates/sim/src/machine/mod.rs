@@ -13,6 +13,7 @@ mod kick;
 mod pick;
 mod queue;
 mod rings;
+mod stream;
 mod wake;
 
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,7 @@ pub use self::cpu::Cpu;
 pub use self::idle::IdleMasks;
 pub use self::queue::Queue;
 pub use self::rings::Rings;
+pub use self::stream::SharedStream;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +63,8 @@ pub enum MachineEvent {
     Scenario(usize),
     /// The kernel takes the scheduler away, whose process is gone.
     Unregister,
+    /// A CPU's turn to be emulated ends; of this turn only.
+    Turn(u64),
 }
 
 /// What goes wrong on purpose between the scheduler and the kernel or the engine, to see that somebody notices.
@@ -163,6 +167,8 @@ pub struct Machine {
     pub(crate) watchdog_ns: Option<u64>,
     /// The host has some CPU until then.
     stolen_until: u64,
+    /// One thread emulates all CPUs.
+    pub(crate) stream: Option<SharedStream>,
     error: Option<String>,
 }
 
@@ -247,6 +253,7 @@ impl Machine {
             is_baseline: false,
             watchdog_ns: None,
             stolen_until: 0,
+            stream: None,
             error: None,
         }
     }
@@ -317,11 +324,18 @@ impl Machine {
 
     /// When the next event is.
     pub(crate) fn next_at(&self) -> Option<u64> {
+        if self.stream.as_ref().is_some_and(SharedStream::has_found) {
+            return Some(self.now);
+        }
         self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Takes the next event, and goes to its time.
     pub(crate) fn next_event(&mut self) -> Option<MachineEvent> {
+        if let Some((at, event)) = self.stream.as_mut().and_then(SharedStream::next_found) {
+            self.event_at = at;
+            return Some(event);
+        }
         self.now = self.next_at()?;
         self.event_at = self.now;
         self.pop_event()
@@ -343,7 +357,7 @@ impl Machine {
             | MachineEvent::Emptied(cpu) => cpu,
             MachineEvent::Wake(id) | MachineEvent::Start(id) => self.online_cpu(self.tasks[id].cpu),
             MachineEvent::Timer(index, _) => self.online_cpu(self.timers[index].cpu),
-            MachineEvent::Scenario(_) | MachineEvent::Unregister => self.online_cpu(0),
+            MachineEvent::Scenario(_) | MachineEvent::Unregister | MachineEvent::Turn(_) => self.online_cpu(0),
         }
     }
 
@@ -367,6 +381,7 @@ impl Machine {
 
     /// Has something happen. Events of the same moment happen in the order in which they were asked for.
     pub(crate) fn at(&mut self, at: u64, event: MachineEvent) {
+        self.note_timer(at, event);
         self.nr_events += 1;
         self.events.push(Reverse((at.max(self.now), self.nr_events, event)));
     }
@@ -395,6 +410,12 @@ impl Machine {
     /// Kicks are late: the host has a CPU, or the scheduler is passed by.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.bypassing || self.now < self.stolen_until + self.costs.kick_bound_ns()
+    }
+
+    /// How long work may wait beside an idle CPU.
+    pub(crate) fn kick_bound_ns(&self) -> u64 {
+        let ticks = if self.stream.is_some() { SharedStream::WAIT_TICKS } else { 0 };
+        self.costs.kick_bound_ns() + ticks * 1_000_000_000 / self.profile.hz
     }
 
     /// The CPU on which the scheduler runs.

@@ -185,7 +185,7 @@ impl Machine {
         task.nr_reenqueued = 0;
         let waited = task.waits_since.take().map_or(0, |since| now - since);
         let woken = std::mem::take(&mut task.woken);
-        self.stats.ran_after(self.tasks[id].group, waited, woken);
+        self.stats.ran_after(task.group, waited, woken, woken && task.handed_over);
     }
 
     /// The context switch takes its time, and more if the task has to fetch its data from another CPU's cache.
@@ -231,13 +231,23 @@ impl Machine {
     }
 
     /// When the current task of a CPU will have done its work.
-    fn plan_end_of_work(&mut self, cpu: usize) {
+    pub(super) fn plan_end_of_work(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].curr else { return };
         let remaining = self.tasks[id].remaining_ns;
-        if remaining < u64::MAX / 2 {
-            let takes_ns = (remaining * 100).div_ceil(self.topology.speed_percent(cpu));
+        let speed_percent = self.speed_percent(cpu, id);
+        if remaining < u64::MAX / 2 && speed_percent > 0 {
+            let takes_ns = (remaining * 100).div_ceil(speed_percent);
             let at = self.cpus[cpu].worked_until + takes_ns;
             self.at(at, MachineEvent::Done(cpu, self.cpus[cpu].run));
+        }
+    }
+
+    /// What the task gets done on the CPU in the time of a fast one, in percent; those that look at their CPU time go by that.
+    fn speed_percent(&self, cpu: usize, id: TaskId) -> u64 {
+        match self.tasks[id].goes_by_cpu_time {
+            true => 100,
+            false if self.is_paused(cpu) => 0,
+            false => self.topology.speed_percent(cpu),
         }
     }
 
@@ -249,7 +259,8 @@ impl Machine {
         state.charged_until += ran_ns;
         let worked_ns = self.now.saturating_sub(state.worked_until);
         state.worked_until += worked_ns;
-        let worked_ns = worked_ns * self.topology.speed_percent(cpu) / 100;
+        let worked_ns = worked_ns * self.speed_percent(cpu, id) / 100;
+        let state = &self.cpus[cpu];
         let task = &mut self.tasks[id];
         if task.remaining_ns < u64::MAX / 2 {
             task.remaining_ns = task.remaining_ns.saturating_sub(worked_ns);
@@ -266,14 +277,14 @@ impl Machine {
 
     fn start_tick(&mut self, cpu: usize) {
         if self.cpus[cpu].curr.is_some() && !std::mem::replace(&mut self.cpus[cpu].ticks, true) {
-            self.at(self.next_tick(), MachineEvent::Tick(cpu));
+            self.at(self.next_tick(cpu), MachineEvent::Tick(cpu));
         }
     }
 
     /// Ticks of all CPUs come at the same time, and go on at multiples of their period after idleness.
-    fn next_tick(&self) -> u64 {
+    fn next_tick(&self, cpu: usize) -> u64 {
         let period = 1_000_000_000 / self.profile.hz;
-        (self.now / period + 1) * period
+        (self.now / period + 1) * period + self.tick_skew_ns(cpu)
     }
 
     /// `task_tick_scx()`; idle CPUs do not tick.
@@ -294,6 +305,6 @@ impl Machine {
                 self.resched_from(cpu, cpu);
             }
         }
-        self.at(self.next_tick(), MachineEvent::Tick(cpu));
+        self.at(self.next_tick(cpu), MachineEvent::Tick(cpu));
     }
 }

@@ -42,6 +42,7 @@ impl Machine {
         task.state = State::Runnable;
         task.waits_since = Some(now);
         task.woken = true;
+        task.handed_over = wake_flags & WAKE_SYNC != 0;
         if task.class != TaskClass::Ext {
             let class = task.class;
             let cpu = self.cpu_of_higher_class(id);

@@ -60,6 +60,7 @@ pub enum SleepState {
 }
 
 /// Tasks that are alike.
+#[expect(clippy::struct_excessive_bools, reason = "keys that do not depend on each other")]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioGroup {
@@ -82,7 +83,8 @@ pub struct ScenarioGroup {
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
     pub sleep_us: Option<Spanned<u64>>,
-    /// By how much nappers and hubs compute and sleep more or less than that, and compilers compute, each time by chance.
+    /// By how much nappers and hubs compute and sleep more or less than that, and compilers and children of `fork-wait` compute, each
+    /// time by chance.
     pub jitter_percent: Option<Spanned<u64>>,
     /// Of periodic work, of frames, and of what a hub sends.
     pub period_us: Option<Spanned<u64>>,
@@ -112,6 +114,9 @@ pub struct ScenarioGroup {
     /// After each piece of work they go on for half as long with their migration disabled.
     #[serde(default)]
     pub disables_migration: bool,
+    /// They compute until their CPU time has grown by so much, whatever they get done: on a slow CPU, or one that waits to be emulated.
+    #[serde(default)]
+    pub goes_by_cpu_time: bool,
     /// The tasks of a recorded group.
     #[serde(default)]
     pub task: Vec<Spanned<RecordedTask>>,

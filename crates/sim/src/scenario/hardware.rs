@@ -38,6 +38,9 @@ pub struct MachineSpec {
     /// What a slow core does in the time of a fast one.
     #[serde(default = "normal_slow_percent")]
     pub slow_percent: Spanned<u64>,
+    /// CPUs are emulated in turns by one thread of the host, as those of the guests that the project measures in.
+    #[serde(default)]
+    pub shared_stream: bool,
     /// Cores, where caches and cores are not of equal size.
     #[serde(default)]
     pub cores: Vec<Spanned<CoreGroup>>,

@@ -69,6 +69,8 @@ pub struct Work {
     woke_successor: bool,
     /// It has slept since its last child ended.
     has_napped: bool,
+    /// When it forked the child that it waits for.
+    forked_at: Option<u64>,
     /// The task that forked it.
     parent: Option<TaskId>,
     /// When its timer wakes it.
@@ -104,6 +106,7 @@ impl Work {
             due_ns: 0,
             woke_successor: false,
             has_napped: false,
+            forked_at: None,
             parent: None,
             wake_at: None,
             script: None,
@@ -156,7 +159,14 @@ impl Work {
             WorkKind::Hub => self.next_of_hub(now),
             _ if self.parent.is_some() => (Next::Exit, None),
             WorkKind::Hog => (Next::Compute(ENDLESS), None),
-            WorkKind::Napper => (self.nap(now), None),
+            WorkKind::Napper => {
+                let response_ns = now - self.due_ns;
+                let sleep = self.nap(now);
+                if let Next::Sleep { until: Some(until), .. } = sleep {
+                    self.due_ns = until;
+                }
+                (sleep, Some(response_ns))
+            }
             WorkKind::Periodic => {
                 let response = now - self.due_ns;
                 (self.next_period(now), Some(response))
@@ -166,17 +176,26 @@ impl Work {
             WorkKind::ForkWait if std::mem::take(&mut self.woke_successor) => {
                 (Next::Sleep { until: None, then_ns: self.compute_ns / 10 }, None)
             }
-            WorkKind::ForkWait if self.sleep_ns > 0 && !std::mem::take(&mut self.has_napped) => {
-                self.has_napped = true;
-                (Next::Sleep { until: Some(now + self.sleep_ns), then_ns: self.compute_ns / 10 }, None)
-            }
-            WorkKind::ForkStorm | WorkKind::ForkWait => {
+            WorkKind::ForkWait => self.next_child(now),
+            WorkKind::ForkStorm => {
                 self.woke_successor = true;
                 (Next::Fork(self.compute_ns), None)
             }
             WorkKind::PingPong => self.answer(now),
             WorkKind::Recorded => self.next_recorded(now),
         }
+    }
+
+    /// Forks the next child, after a nap if it takes one. How long the last one took is from before it was forked until its parent
+    /// went on after its end.
+    fn next_child(&mut self, now: u64) -> (Next, Option<u64>) {
+        let response = self.forked_at.take().map(|forked_at| now - forked_at);
+        if self.sleep_ns > 0 && !std::mem::take(&mut self.has_napped) {
+            self.has_napped = true;
+            return (Next::Sleep { until: Some(now + self.sleep_ns), then_ns: self.compute_ns / 10 }, response);
+        }
+        (self.forked_at, self.woke_successor) = (Some(now), true);
+        (Next::Fork(self.vary(self.compute_ns)), response)
     }
 
     fn nap(&mut self, now: u64) -> Next {

@@ -1,4 +1,4 @@
-//! The kernel's own scheduler, to compare with. What groups get of it beside a guest is in `tests/fidelity.rs`.
+//! The kernel's own scheduler, to compare with. What groups get of it beside a guest is in `tests/fidelity/main.rs`.
 
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ fn a_sleep_earns_nothing() {
     let report = with_hogs("cpus = 1", &["kind = \"hog\"", "kind = \"napper\"\ncompute_us = 50000\nsleep_us = 500000"]);
     let (hog, napper) = (&report.groups[0], &report.groups[1]);
     assert!(hog.longest_gap_ns <= 12_000_000, "a hog never waits for longer than a few slices\n{report}");
-    assert!(napper.response_ns[0] == 0 && napper.share >= 70, "{report}");
+    assert!(napper.response_ns[0] >= 95_000_000 && napper.share >= 70, "{report}");
 }
 
 /// Work that is unequally divided is moved: where a CPU falls idle, at ticks of busy CPUs, and to idle CPUs that are kicked.

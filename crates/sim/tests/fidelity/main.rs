@@ -1,5 +1,7 @@
 //! The simulator beside a guest: what groups of tasks got on Linux 6.18.15 with 4 CPUs, in virtual time, and what they get here.
 
+mod turns;
+
 use std::fmt::Write;
 
 use scherzo_sim::{BaselineScheduler, Scenario, SimulationOptions, SimulationReport, run};
