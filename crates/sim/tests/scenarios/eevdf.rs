@@ -1,4 +1,4 @@
-//! The kernel's own scheduler, to compare with. What groups get of it beside a guest is in `tests/fidelity/main.rs`.
+//! The kernel's own scheduler, to compare with. What groups get of it beside a guest is in `tests/fidelity/shares.rs`.
 
 use std::fmt::Write;
 
