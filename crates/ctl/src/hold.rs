@@ -56,22 +56,27 @@ pub(crate) async fn run(session: bool, output: &Output, options: &RunOptions) ->
             Err(failure) => drop(tell.send(News::Refused(failure)).await),
         }
     });
-    let first = timeout(START, news.recv()).await;
-    let is_late = first.is_err();
+    let first = before_start(&mut news).await;
+    let is_late = first.is_none();
     match first {
-        Ok(Some(News::Refused(failure))) => {
+        Some(News::Refused(failure)) => {
             not_held(&options.mode, &failure).report(output);
         }
-        Ok(_) => {}
-        Err(_) if options.ask => output.note(&fill(
+        Some(_) => {}
+        None if options.ask => output.note(&fill(
             &gettext("The mode {mode} is not held yet. The command starts all the same."),
             &[("mode", &options.mode)],
         )),
-        Err(_) => {
+        None => {
             not_held(&options.mode, &Failure::no_answer()).report(output);
         }
     }
     accompany(output, &options.mode, news, is_late, &options.command).await
+}
+
+/// Whether the mode is held; `None` if that is not known by the time that the command has to start.
+async fn before_start(news: &mut mpsc::Receiver<News>) -> Option<News> {
+    timeout(START, news.recv()).await.ok().flatten()
 }
 
 /// `scherzoctl hold`.
@@ -186,7 +191,33 @@ fn code_of(status: ExitStatus) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_starts_within_a_second_whatever_happens() {
+        let (tell, mut news) = mpsc::channel(4);
+        let asked = Instant::now();
+        assert!(before_start(&mut news).await.is_none(), "nothing is known");
+        let waited = asked.elapsed();
+        assert!((START..=Duration::from_secs(1)).contains(&waited), "it waited {waited:?}");
+
+        tell.send(News::Granted).await.expect("the receiver is there");
+        let asked = Instant::now();
+        assert!(matches!(before_start(&mut news).await, Some(News::Granted)));
+        assert_eq!(asked.elapsed(), Duration::ZERO, "what is known is not waited for");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_waits_for_a_hold_that_comes_soon() {
+        let (tell, mut news) = mpsc::channel(4);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(500)).await;
+            let _ = tell.send(News::Granted).await;
+        });
+        assert!(matches!(before_start(&mut news).await, Some(News::Granted)));
+    }
 
     #[test]
     fn commands_are_named_by_their_file() {

@@ -7,6 +7,13 @@ use serde_json::Value;
 
 use crate::support::{Bus, Said, own_uid};
 
+/// Questions are given up after 2 s. Unit tests hold that limit itself; the rest is for a busy machine.
+const QUESTION: Duration = Duration::from_secs(5);
+/// Changes are given up after 25 s.
+const CHANGE: Duration = Duration::from_secs(32);
+/// A command starts within a second.
+const START: Duration = Duration::from_secs(4);
+
 /// The service of this process, whose thread waits meanwhile: it answers as little as one that was stopped.
 fn ask_hung(bus: &Bus, arguments: &[&str]) -> (Said, Duration) {
     let since = Instant::now();
@@ -41,7 +48,7 @@ async fn questions_are_given_up() {
     for question in questions {
         let (said, took) = ask_hung(&bus, question);
         said.refused(10, "does not answer");
-        assert!(took < Duration::from_secs(10), "{question:?} took {took:?}");
+        assert!(took < QUESTION, "{question:?} took {took:?}");
     }
     let (said, _) = ask_hung(&bus, &["status"]);
     said.refused(10, "does not answer");
@@ -74,7 +81,7 @@ async fn changes_are_given_up() {
     });
     for (said, took) in asked {
         said.refused(10, "does not answer");
-        assert!(took > Duration::from_secs(20), "gave up after {took:?}");
+        assert!((Duration::from_secs(20)..CHANGE).contains(&took), "gave up after {took:?}");
     }
 }
 
@@ -84,7 +91,7 @@ async fn a_command_does_not_wait() {
     let (said, took) = ask_hung(&bus, &["run", "-m", "fifo", "--", "sh", "-c", "echo started; exit 7"]);
     assert_eq!((said.code, said.text.as_str()), (7, "started\n"));
     assert!(said.complaint.contains("fifo is not held") && said.complaint.contains("does not answer"), "{said:?}");
-    assert!(took < Duration::from_secs(10), "it took {took:?}");
+    assert!(took < START, "it took {took:?}");
 }
 
 /// The service hangs for a while; then it grants the hold, which the command has until its end.
@@ -106,9 +113,10 @@ async fn a_bus_that_hangs_hangs_nobody() {
     let bus = served().await;
     bus.0.signal(rustix::process::Signal::STOP);
     let (said, took) = ask_hung(&bus, &["status"]);
-    let (ran, _) = ask_hung(&bus, &["run", "-m", "fifo", "--", "echo", "started"]);
+    let (ran, started_after) = ask_hung(&bus, &["run", "-m", "fifo", "--", "echo", "started"]);
     bus.0.signal(rustix::process::Signal::CONT);
     said.refused(10, "message bus does not answer");
-    assert!(took < Duration::from_secs(10), "it took {took:?}");
+    assert!(took < QUESTION, "it took {took:?}");
+    assert!(started_after < START, "it took {started_after:?}");
     assert_eq!((ran.code, ran.text.as_str()), (0, "started\n"));
 }

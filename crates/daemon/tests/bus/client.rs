@@ -117,7 +117,8 @@ async fn a_service_that_hangs_hangs_no_client() {
     let asked = Instant::now();
     let answer = tokio::time::timeout(PATIENCE, client.diagnose()).await.expect("questions are given up");
     assert!(matches!(answer, Err(Error::NoAnswer(_))), "{answer:?}");
-    assert!(asked.elapsed() < Duration::from_secs(10));
+    // After 2 s, which a unit test holds; the rest is for a busy machine.
+    assert!(asked.elapsed() < Duration::from_secs(5), "given up after {:?}", asked.elapsed());
     let answer = tokio::time::timeout(2 * patience::CHANGE, client.set_enabled(true)).await.expect("and changes");
     assert!(matches!(answer, Err(Error::NoAnswer(_))), "{answer:?}");
     client.retry();
