@@ -10,6 +10,7 @@ mod config;
 mod contract;
 mod control_groups;
 mod descriptions;
+mod diagnosis;
 mod faults;
 mod flood;
 mod floods;
