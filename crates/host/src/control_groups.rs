@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::diagnosis::{Finding, OWN_OPS, Severity, gettext_noop};
+use crate::root::printable;
 use crate::{Root, SchedExt};
 
 /// What the scheduler knows, see `docs/design/policy.md`.
@@ -105,9 +106,7 @@ fn quota(limit: &str) -> Option<String> {
 /// Whoever may make groups chooses their names.
 fn name(group: &Path, what: &str) -> String {
     let name = group.file_name().unwrap_or_default().to_string_lossy();
-    let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
-    let name: String = name.chars().take(MAX_NAME_CHARS).map(printable).collect();
-    format!("{name} ({what})")
+    format!("{} ({what})", printable(&name, MAX_NAME_CHARS))
 }
 
 fn named<'a>(groups: impl IntoIterator<Item = &'a String>) -> String {

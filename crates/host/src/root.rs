@@ -63,6 +63,12 @@ impl Root {
     }
 }
 
+/// A name that somebody else has chosen, fit for terminals, the journal and the app: without control characters, and cut.
+pub(crate) fn printable(name: &str, max_chars: usize) -> String {
+    let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+    name.chars().take(max_chars).map(printable).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

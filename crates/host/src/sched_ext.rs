@@ -1,6 +1,9 @@
+use crate::root::printable;
 use crate::{Error, Root};
 
 const DIR: &str = "sys/kernel/sched_ext";
+/// The kernel's limit for a name (`SCX_OPS_NAME_LEN`).
+const MAX_NAME_CHARS: usize = 128;
 
 /// What the kernel's sched_ext core is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ impl SchedExtState {
 pub struct SchedExt {
     /// What the core is doing.
     pub phase: SchedExtState,
-    /// Name of the loaded operations, if any.
+    /// Name of the loaded operations, if any. Whoever loads them chooses it: control characters are replaced.
     pub ops: Option<String>,
     /// How many schedulers have been loaded since the kernel started.
     pub enable_seq: u64,
@@ -69,7 +72,7 @@ impl SchedExt {
             {
                 Ok(None)
             }
-            ops => Ok(ops?.filter(|name| !name.is_empty())),
+            ops => Ok(ops?.filter(|name| !name.is_empty()).map(|name| printable(&name, MAX_NAME_CHARS))),
         }
     }
 }
@@ -101,6 +104,13 @@ mod tests {
             nr_rejected: 3,
         };
         assert_eq!(SchedExt::read(&root).unwrap(), Some(expected));
+    }
+
+    #[test]
+    fn names_of_operations_are_not_trusted() {
+        let ops = |name: &str| SchedExt::read(&tree(&files("enabled\n", Some(name))).1).unwrap().unwrap().ops.unwrap();
+        assert_eq!(ops("lavd\u{1b}[31m\u{7}_1.0\n"), "lavd\u{fffd}[31m\u{fffd}_1.0");
+        assert_eq!(ops(&"x".repeat(4_096)), "x".repeat(MAX_NAME_CHARS));
     }
 
     #[test]

@@ -322,6 +322,23 @@ async fn a_foreign_scheduler_is_named_and_left_alone() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_foreign_scheduler_is_not_trusted() {
+    let stage = Stage::new();
+    let _daemon = stage.serve(&[]).await;
+    let client = Client::new(&stage).await;
+    stage.tree().load("lavd\u{1b}[31m\u{7}").unwrap();
+    let refused = client.scheduler.set_enabled(true).await.unwrap_err();
+    let printable = "lavd\u{fffd}[31m\u{fffd}";
+    assert!(matches!(&refused, Error::Conflict(text) if text.contains(printable)), "{refused:?}");
+    let now = client.snapshot().await;
+    assert_eq!((now.state.as_str(), now.kernel_ops.as_str()), ("foreign", printable));
+    let findings = client.scheduler.diagnose().await.unwrap();
+    let told: Vec<_> = findings.iter().map(|(_, _, text, _)| text.as_str()).chain([now.last_error.as_str()]).collect();
+    assert!(told.iter().any(|text| text.contains(printable)), "{told:?}");
+    assert!(!told.iter().any(|text| text.contains(char::is_control)), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_foreign_scheduler_may_follow_an_ejection_at_once() {
     let stage = Stage::new();
     let _daemon = stage.serve(&[]).await;
