@@ -249,6 +249,39 @@ async fn scripts_ask_whether_it_runs() {
     assert_eq!(is_running().await, (6, "foreign\n".to_owned()));
 }
 
+/// A version that was given up on this kernel stays so, whoever asks and however often.
+#[tokio::test]
+async fn scripts_learn_that_the_scheduler_fell_back() {
+    let bus = Bus::start();
+    Tree::plant(bus.root()).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let quarantine = format!("kernel = \"6.18.0-simulated\"\nversion = \"{version}\"\nreason = \"stall\"\n[details]\n");
+    let files = [
+        ("var/lib/scherzo/quarantine.toml", quarantine.as_str()),
+        ("var/lib/scherzo/state.toml", "enabled = true\nmode = \"auto\"\npreemption = true\n"),
+        // It does not wait for somebody to log in, as it does after a start of the system.
+        ("run/scherzo/started", ""),
+    ];
+    for (path, text) in files {
+        let path = bus.0.directory().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    bus.serve(own_uid()).await;
+    bus.is_in("interactive", "quarantined").await;
+    let said = bus.ctl(&["is-running"]).await;
+    assert_eq!((said.code, said.text.as_str(), said.complaint.as_str()), (11, "fallback\n", ""));
+    let quiet = bus.ctl(&["is-running", "--quiet"]).await;
+    assert_eq!((quiet.code, quiet.text.as_str(), quiet.complaint.as_str()), (11, "", ""));
+    let said = bus.ctl(&["--json", "is-running"]).await;
+    let document: Value = serde_json::from_str(&said.text).unwrap();
+    assert_eq!((said.code, &document["state"], &document["running"]), (11, &"fallback".into(), &false.into()));
+    let help = bus.ctl(&["--help"]).await.plainly();
+    assert!(help.contains("\n 11  the scheduler fell back"), "{help}");
+    bus.ctl(&["enable"]).await.plainly();
+    assert_eq!(bus.ctl(&["is-running"]).await.plainly(), "running\n");
+}
+
 #[tokio::test]
 async fn colour_is_a_choice() {
     let bus = Bus::start();
