@@ -101,7 +101,7 @@ impl Cgroups {
 
 /// The id of the group in front, 0 if there is none.
 pub fn id_in_front(scenario: &Scenario) -> u64 {
-    let index = scenario.cgroup.iter().position(|cgroup| cgroup.get_ref().in_front);
+    let index = scenario.cgroup.iter().position(|cgroup| *cgroup.get_ref().in_front.get_ref());
     index.map_or(0, |index| id_of(ROOT_ID + 1 + index as i32))
 }
 
@@ -131,7 +131,7 @@ fn task_group(cgroup: &Cgroup, parent: *mut TaskGroup) -> TaskGroup {
     let bandwidth = CfsBandwidth {
         period_ns: ns(*cgroup.period_us.get_ref()) as i64,
         quota_ns: cgroup.quota_us.as_ref().map_or(u64::MAX, |quota_us| ns(*quota_us.get_ref())),
-        burst_ns: ns(cgroup.burst_us),
+        burst_ns: ns(*cgroup.burst_us.get_ref()),
     };
     TaskGroup { bandwidth, ..unlimited(shares(*cgroup.weight.get_ref()), parent) }
 }

@@ -34,7 +34,7 @@ impl<'a> Happenings<'a> {
     /// Asks the machine for each of them.
     pub fn begin(&self, machine: &mut Machine) {
         for (index, event) in self.events.iter().enumerate() {
-            machine.at(machine.now + event.at_us * US, MachineEvent::Scenario(index));
+            machine.at(machine.now + event.at_us.get_ref() * US, MachineEvent::Scenario(index));
         }
     }
 }
@@ -108,7 +108,10 @@ impl Simulation<'_> {
                 let nice = nice.unwrap_or_else(|| self.happenings.rng.i32(-20..20));
                 self.machine.set_nice(id, nice);
             }
-            EventKind::Policy => self.machine.set_policy(id, event.policy),
+            EventKind::Policy => {
+                let policy = event.policy.as_ref().map(|policy| *policy.get_ref());
+                self.machine.set_policy(id, policy.unwrap_or_default());
+            }
             _ => {
                 let group = event.cgroup.as_ref().and_then(|name| self.scenario.cgroup_index(name.get_ref()));
                 self.machine.set_cgroup(id, self.cgroups.task_group(group), self.cgroups.css_set(group));

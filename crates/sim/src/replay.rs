@@ -33,7 +33,7 @@ impl Script {
             _ => 0,
         });
         let total_ns = runs.fold(0, u64::saturating_add);
-        let duration_ns = (scenario.warmup_ms + scenario.duration_ms.get_ref()) * 1_000_000;
+        let duration_ns = scenario.end_ms() * 1_000_000;
         Self { steps, next: 0, waits: false, mask: task.mask(), total_ns, duration_ns }
     }
 

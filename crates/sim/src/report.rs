@@ -182,7 +182,7 @@ fn raised(weight: u64, is_in_front: bool) -> u64 {
 fn fair_weight(scenario: &Scenario, owner: usize) -> u64 {
     let group = scenario.group[owner].get_ref();
     let around = scenario.around(group.cgroup.as_ref()).take_while(|cgroup| !cgroup.controller.get_ref());
-    raised(group.weight().into(), around.into_iter().any(|cgroup| cgroup.in_front))
+    raised(group.weight().into(), around.into_iter().any(|cgroup| *cgroup.in_front.get_ref()))
 }
 
 /// What competes directly in a control group: tasks, whose groups of the scenario are given, and groups. What is in a group without
@@ -197,7 +197,7 @@ fn nodes_within(cgroup: Option<&str>, scenario: &Scenario, owners: &[usize]) -> 
         if !*group.controller.get_ref() {
             return children;
         }
-        let weight = raised((group.weight.get_ref() * 1024).div_ceil(100), group.in_front);
+        let weight = raised((group.weight.get_ref() * 1024).div_ceil(100), *group.in_front.get_ref());
         vec![Node::Group { weight, limit: limit(group), children }]
     };
     tasks.chain(groups.flat_map(group)).collect()

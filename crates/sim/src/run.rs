@@ -68,7 +68,7 @@ pub(crate) fn run_noting(
     if let Some(plan) = &options.plan {
         run.explore(plan, episodes);
     }
-    let measured_from = run.machine.now + scenario.warmup_ms * MS;
+    let measured_from = run.machine.now + scenario.warmup_ms.get_ref() * MS;
     run.go_until(measured_from);
     run.restart_measuring();
     run.go_until(measured_from + scenario.duration_ms.get_ref() * MS);

@@ -1,16 +1,19 @@
 //! What happens in a scenario beside the tasks' own work: CPUs go and come, and tasks are changed from outside.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Scenario, ScenarioError, SchedPolicySpec, in_range};
+use super::place::{ScenarioError, in_range};
+use super::{Scenario, SchedPolicySpec};
 
 /// Something that happens once, or again and again.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioEvent {
     /// When, from the beginning.
-    pub at_us: u64,
+    pub at_us: Spanned<u64>,
     /// And then again after so long on average, each time by chance.
     pub every_us: Option<Spanned<u64>>,
     /// What.
@@ -24,9 +27,8 @@ pub struct ScenarioEvent {
     pub cpus: Vec<Spanned<usize>>,
     /// The new nice level; one by chance if none is named.
     pub nice: Option<Spanned<i32>>,
-    /// The new policy.
-    #[serde(default)]
-    pub policy: SchedPolicySpec,
+    /// The new policy; none in particular if it is not named.
+    pub policy: Option<Spanned<SchedPolicySpec>>,
     /// The control group that changes, or that the task goes to.
     pub cgroup: Option<Spanned<String>>,
     /// Its new weight.
@@ -66,27 +68,33 @@ impl Scenario {
     pub(super) fn check_event(&self, event: &Spanned<ScenarioEvent>) -> Result<(), ScenarioError> {
         let (span, event) = (event.span(), event.get_ref());
         let nr_cpus = *self.machine.cpus.get_ref();
-        let missing = |key: &str| Err(ScenarioError(span.clone(), format!("event {:?}: {key} is missing", event.kind)));
-        for cpu in event.cpu.iter().chain(&event.cpus) {
-            in_range("cpu", cpu, 0, nr_cpus - 1)?;
+        for (key, cpu) in event.cpu.iter().map(|cpu| ("cpu", cpu)).chain(event.cpus.iter().map(|cpu| ("cpus", cpu))) {
+            in_range(key, cpu, 0, nr_cpus - 1)?;
         }
+        in_range("at_us", &event.at_us, 0, self.end_ms() * 1_000)?;
         for (key, time) in [("every_us", &event.every_us), ("for_us", &event.for_us)] {
             time.as_ref().map_or(Ok(()), |time| in_range(key, time, 10, 60_000_000))?;
         }
         event.nice.as_ref().map_or(Ok(()), |nice| in_range("nice", nice, -20, 19))?;
         event.weight.as_ref().map_or(Ok(()), |weight| in_range("weight", weight, 1, 10_000))?;
-        self.check_cgroup(event.cgroup.as_ref(), self.cgroup.len())?;
-        match event.kind {
-            EventKind::Affinity | EventKind::Nice | EventKind::Policy | EventKind::Move => match &event.group {
-                None => missing("group"),
-                Some(name) if self.group_index(name.get_ref()).is_none() => {
-                    Err(ScenarioError(name.span(), format!("there is no group {}", name.get_ref())))
-                }
-                Some(_) => Ok(()),
-            },
-            EventKind::Weight if event.cgroup.is_none() => missing("cgroup"),
-            EventKind::Weight if event.weight.is_none() => missing("weight"),
-            EventKind::Steal | EventKind::Bypass | EventKind::Suspend if event.for_us.is_none() => missing("for_us"),
+        self.check_cgroup("cgroup", event.cgroup.as_ref(), self.cgroup.len())?;
+        event.check_keys(&span)?;
+        match &event.group {
+            Some(name) if self.group_index(name.get_ref()).is_none() => {
+                Err(ScenarioError(name.span(), format!("group: there is no group {}", name.get_ref())))
+            }
+            _ => self.check_new_weight(event),
+        }
+    }
+
+    /// A weight is for groups that have a controller.
+    fn check_new_weight(&self, event: &ScenarioEvent) -> Result<(), ScenarioError> {
+        let index = event.cgroup.as_ref().and_then(|name| self.cgroup_index(name.get_ref()));
+        match (&event.weight, index.map(|index| self.cgroup[index].get_ref())) {
+            (Some(weight), Some(cgroup)) if !*cgroup.controller.get_ref() => {
+                let reason = format!("weight means nothing, as cgroup {} has no controller", cgroup.name);
+                Err(ScenarioError(weight.span(), reason))
+            }
             _ => Ok(()),
         }
     }
@@ -94,5 +102,48 @@ impl Scenario {
     /// Where the group stands.
     pub(crate) fn group_index(&self, name: &str) -> Option<usize> {
         self.group.iter().position(|group| group.get_ref().name == name)
+    }
+}
+
+impl EventKind {
+    /// What it must say and what it may say, besides its time.
+    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Affinity => (&["group"], &["cpus"]),
+            Self::Nice => (&["group"], &["nice"]),
+            Self::Policy => (&["group"], &["policy"]),
+            Self::Move => (&["group"], &["cgroup"]),
+            Self::Weight => (&["cgroup", "weight"], &[]),
+            Self::Offline | Self::Online => (&[], &["cpu"]),
+            Self::Steal => (&["for_us"], &["cpu"]),
+            Self::Bypass | Self::Suspend => (&["for_us"], &[]),
+        }
+    }
+}
+
+impl ScenarioEvent {
+    /// It says what its kind needs, and nothing that its kind ignores.
+    fn check_keys(&self, span: &Range<usize>) -> Result<(), ScenarioError> {
+        let (needed, also) = self.kind.keys();
+        let said = [
+            ("group", self.group.as_ref().map(Spanned::span)),
+            ("cpu", self.cpu.as_ref().map(Spanned::span)),
+            ("cpus", self.cpus.first().map(Spanned::span)),
+            ("nice", self.nice.as_ref().map(Spanned::span)),
+            ("policy", self.policy.as_ref().map(Spanned::span)),
+            ("cgroup", self.cgroup.as_ref().map(Spanned::span)),
+            ("weight", self.weight.as_ref().map(Spanned::span)),
+            ("for_us", self.for_us.as_ref().map(Spanned::span)),
+        ];
+        for (key, place) in said {
+            let reason = match &place {
+                None if needed.contains(&key) => "is missing",
+                Some(_) if !needed.contains(&key) && !also.contains(&key) => "means nothing for this kind",
+                _ => continue,
+            };
+            let place = place.unwrap_or_else(|| span.clone());
+            return Err(ScenarioError(place, format!("event {:?}: {key} {reason}", self.kind)));
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{RecordedTask, ScenarioError, in_range, one};
+use super::place::{ScenarioError, in_range};
+use super::{RecordedTask, one};
 use crate::abi::CpuMask;
 use crate::task::{WEIGHT_IDLE, weight_of_nice};
 
@@ -90,7 +91,7 @@ pub struct ScenarioGroup {
     pub period_us: Option<Spanned<u64>>,
     /// Work of each stage of a chain.
     #[serde(default)]
-    pub stages_us: Vec<u64>,
+    pub stages_us: Vec<Spanned<u64>>,
     /// How many jobs a build keeps going.
     pub jobs: Option<Spanned<u64>>,
     /// To how many tasks a hub sends.
@@ -151,31 +152,106 @@ impl ScenarioGroup {
         }
     }
 
-    /// Jobs are those of a build, and readers those of a hub, which says in one way only when it sends.
-    fn check_members(&self, span: &Range<usize>) -> Result<(), ScenarioError> {
-        let members = [
-            ("jobs", &self.jobs, WorkKind::BuildTree, "build-tree"),
-            ("readers", &self.readers, WorkKind::Hub, "hub"),
-            ("reply_us", &self.reply_us, WorkKind::Hub, "hub"),
-        ];
-        for (key, number, kind, kind_name) in members {
-            let fault = |span: &Range<usize>, reason| {
-                Err(ScenarioError(span.clone(), format!("group {}: {key} {reason}", self.name)))
-            };
-            match number {
-                Some(number) if self.kind != kind => return fault(&number.span(), format!("is for {kind_name} only")),
-                Some(number) if key != "reply_us" => in_range(key, number, 1, MOST_MEMBERS)?,
-                None if self.kind == kind => return fault(span, "is missing".to_owned()),
-                _ => {}
+    /// What may be said of some kinds only: the key, the values, and the least and the most that they may be.
+    fn keys(&self) -> [GroupKey<'_>; 8] {
+        [
+            GroupKey::one("compute_us", &self.compute_us, 1, LONGEST_US),
+            GroupKey::one("sleep_us", &self.sleep_us, 1, LONGEST_US),
+            GroupKey::one("period_us", &self.period_us, 1, LONGEST_US),
+            GroupKey { key: "stages_us", values: &self.stages_us, least: 1, most: LONGEST_US },
+            GroupKey::one("jitter_percent", &self.jitter_percent, 0, 100),
+            GroupKey::one("jobs", &self.jobs, 1, MOST_MEMBERS),
+            GroupKey::one("readers", &self.readers, 1, MOST_MEMBERS),
+            GroupKey::one("reply_us", &self.reply_us, 1, LONGEST_US),
+        ]
+    }
+
+    /// It says what its kind needs, and nothing that its kind ignores.
+    fn check_keys(&self, span: &Range<usize>) -> Result<(), ScenarioError> {
+        let fault = |span, reason| Err(ScenarioError(span, format!("group {}: {reason}", self.name)));
+        for GroupKey { key, values, least, most } in self.keys() {
+            match values.first() {
+                None if self.kind.needs(key) => return fault(span.clone(), format!("{key} is missing")),
+                Some(value) if !self.kind.takes(key) => {
+                    let kinds: Vec<_> =
+                        WorkKind::ALL.into_iter().filter(|kind| kind.takes(key)).map(WorkKind::name).collect();
+                    return fault(value.span(), format!("{key} is for {} only", kinds.join(", ")));
+                }
+                _ => values.iter().try_for_each(|value| in_range(key, value, least, most))?,
             }
         }
         match (&self.sleep_us, &self.period_us) {
-            (Some(sleep_us), Some(_)) if self.kind == WorkKind::Hub => {
-                let reason = format!("group {}: a hub has either sleep_us or period_us", self.name);
-                Err(ScenarioError(sleep_us.span(), reason))
-            }
+            (Some(sleep_us), Some(_)) => fault(sleep_us.span(), "a hub has either sleep_us or period_us".to_owned()),
             _ => Ok(()),
         }
+    }
+}
+
+/// A key that some kinds have.
+struct GroupKey<'a> {
+    key: &'static str,
+    values: &'a [Spanned<u64>],
+    least: u64,
+    most: u64,
+}
+
+impl<'a> GroupKey<'a> {
+    fn one(key: &'static str, value: &'a Option<Spanned<u64>>, least: u64, most: u64) -> Self {
+        Self { key, values: value.as_slice(), least, most }
+    }
+}
+
+impl WorkKind {
+    /// All of them.
+    const ALL: [Self; 10] = [
+        Self::Hog,
+        Self::Napper,
+        Self::Periodic,
+        Self::Chain,
+        Self::ForkStorm,
+        Self::ForkWait,
+        Self::PingPong,
+        Self::BuildTree,
+        Self::Hub,
+        Self::Recorded,
+    ];
+
+    /// Its name in a scenario.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Hog => "hog",
+            Self::Napper => "napper",
+            Self::Periodic => "periodic",
+            Self::Chain => "chain",
+            Self::ForkStorm => "fork-storm",
+            Self::ForkWait => "fork-wait",
+            Self::PingPong => "ping-pong",
+            Self::BuildTree => "build-tree",
+            Self::Hub => "hub",
+            Self::Recorded => "recorded",
+        }
+    }
+
+    /// Of the keys that not all kinds have, those that must be there and those that may be.
+    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Hog | Self::Recorded => (&[], &[]),
+            Self::Napper => (&["compute_us", "sleep_us"], &["jitter_percent"]),
+            Self::Periodic => (&["compute_us", "period_us"], &[]),
+            Self::Chain => (&["period_us", "stages_us"], &["compute_us"]),
+            Self::ForkStorm | Self::PingPong => (&["compute_us"], &[]),
+            Self::ForkWait => (&["compute_us"], &["sleep_us"]),
+            Self::BuildTree => (&["compute_us", "jobs"], &["jitter_percent"]),
+            Self::Hub => (&["compute_us", "readers", "reply_us"], &["sleep_us", "period_us", "jitter_percent"]),
+        }
+    }
+
+    fn needs(self, key: &str) -> bool {
+        self.keys().0.contains(&key)
+    }
+
+    fn takes(self, key: &str) -> bool {
+        self.needs(key) || self.keys().1.contains(&key)
     }
 }
 
@@ -187,7 +263,6 @@ pub(super) const LONGEST_US: u64 = 60_000_000;
 
 pub(super) fn check(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<(), ScenarioError> {
     let (span, group) = (group.span(), group.get_ref());
-    let fault = |reason: String| ScenarioError(span.clone(), format!("group {}: {reason}", group.name));
     in_range("count", &group.count, 1, 100_000)?;
     if let Some(nice) = &group.nice {
         in_range("nice", nice, -20, 19)?;
@@ -195,40 +270,14 @@ pub(super) fn check(group: &Spanned<ScenarioGroup>, nr_cpus: usize) -> Result<()
     if let Some(slice_us) = &group.slice_us {
         in_range("slice_us", slice_us, 100, 100_000)?;
     }
-    if let Some(percent) = &group.jitter_percent {
-        in_range("jitter_percent", percent, 0, 100)?;
-    }
     for cpu in &group.cpus {
         in_range("cpus", cpu, 0, nr_cpus - 1)?;
     }
-    let times = [
-        ("compute_us", &group.compute_us),
-        ("sleep_us", &group.sleep_us),
-        ("period_us", &group.period_us),
-        ("reply_us", &group.reply_us),
-    ];
-    let needs: &[&str] = match group.kind {
-        WorkKind::Hog | WorkKind::Recorded => &[],
-        WorkKind::Napper => &["compute_us", "sleep_us"],
-        WorkKind::Periodic => &["compute_us", "period_us"],
-        WorkKind::Chain => &["period_us"],
-        WorkKind::ForkStorm | WorkKind::ForkWait | WorkKind::PingPong | WorkKind::BuildTree => &["compute_us"],
-        WorkKind::Hub => &["compute_us", "reply_us"],
-    };
-    for (key, time) in times {
-        match time {
-            Some(time) => in_range(key, time, 1, LONGEST_US)?,
-            None if needs.contains(&key) => return Err(fault(format!("{key} is missing"))),
-            None => {}
-        }
-    }
-    if group.kind == WorkKind::Chain && group.stages_us.is_empty() {
-        return Err(fault("stages_us is missing".to_owned()));
-    }
-    group.check_members(&span)?;
+    group.check_keys(&span)?;
     group.check_tasks(nr_cpus)?;
     if group.realtime && !group.has_one_cpu() {
-        return Err(fault("real-time tasks are emulated on one CPU only: cpus must name it".to_owned()));
+        let reason = "real-time tasks are emulated on one CPU only: cpus must name it";
+        return Err(ScenarioError(span, format!("group {}: {reason}", group.name)));
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{ScenarioError, in_range, one};
+use super::one;
+use super::place::{ScenarioError, assumed, in_range, is_named};
 use crate::abi::{CpuMask, MAX_CPUS};
 use crate::profile::{CoreSpec, Profile, TopologySpec};
 
@@ -47,35 +48,35 @@ pub struct MachineSpec {
 }
 
 /// Cores that are alike.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreGroup {
     /// How many there are.
-    pub count: usize,
+    pub count: Spanned<usize>,
     /// Threads of each.
-    #[serde(default = "one_thread")]
-    pub threads: usize,
+    #[serde(default = "one")]
+    pub threads: Spanned<usize>,
     /// Their last-level cache.
-    #[serde(default)]
-    pub llc: usize,
+    #[serde(default = "first")]
+    pub llc: Spanned<usize>,
     /// Their NUMA node.
-    #[serde(default)]
-    pub node: usize,
+    #[serde(default = "first")]
+    pub node: Spanned<usize>,
     /// They are slow, where others are fast.
     #[serde(default)]
     pub slow: bool,
 }
 
-fn one_thread() -> usize {
-    1
+fn first() -> Spanned<usize> {
+    assumed(0)
 }
 
 fn normal_slow_percent() -> Spanned<u64> {
-    Spanned::new(0..0, 60)
+    assumed(60)
 }
 
 fn default_kernel() -> Spanned<String> {
-    Spanned::new(0..0, "6.18".to_owned())
+    assumed("6.18".to_owned())
 }
 
 impl MachineSpec {
@@ -96,7 +97,25 @@ impl MachineSpec {
             return Err(ScenarioError(self.kernel.span(), reason));
         }
         self.slow_cpus.iter().try_for_each(|cpu| in_range("slow_cpus", cpu, 0, nr_cpus - 1))?;
-        self.check_cores()
+        self.check_cores()?;
+        self.check_ignored()
+    }
+
+    /// What lists of cores say themselves is not said for all of them as well, and a speed is that of slow cores.
+    fn check_ignored(&self) -> Result<(), ScenarioError> {
+        let fault = |span, reason: String| Err(ScenarioError(span, reason));
+        if !self.cores.is_empty() {
+            let numbers = [("llcs", &self.llcs), ("nodes", &self.nodes), ("threads_per_core", &self.threads_per_core)];
+            let numbers = numbers.into_iter().chain(self.slow_cpus.first().map(|cpu| ("slow_cpus", cpu)));
+            if let Some((key, number)) = numbers.into_iter().find(|(_, number)| is_named(number)) {
+                return fault(number.span(), format!("{key} means nothing beside cores"));
+            }
+        }
+        let none_is_slow = self.slow_cpus.is_empty() && !self.cores.iter().any(|cores| cores.get_ref().slow);
+        if none_is_slow && is_named(&self.slow_percent) {
+            return fault(self.slow_percent.span(), "slow_percent means nothing without slow cores".to_owned());
+        }
+        Ok(())
     }
 
     /// Where cores are listed they are as many CPUs as the machine has, and those of a cache are of one node.
@@ -104,15 +123,16 @@ impl MachineSpec {
         let mut node_of_llc = BTreeMap::new();
         let mut nr_cpus = 0;
         for group in &self.cores {
-            let (span, group) = (group.span(), group.get_ref());
-            let threads = 1..=8;
-            if group.count == 0 || !threads.contains(&group.threads) || group.llc.max(group.node) >= MAX_CPUS {
-                return Err(ScenarioError(span, "cores have a count, 1 to 8 threads, and small numbers".to_owned()));
+            let group = group.get_ref();
+            in_range("count", &group.count, 1, MAX_CPUS)?;
+            in_range("threads", &group.threads, 1, 8)?;
+            in_range("llc", &group.llc, 0, MAX_CPUS - 1)?;
+            in_range("node", &group.node, 0, MAX_CPUS - 1)?;
+            let CoreSpec { nr_cores, nr_threads, llc, node, .. } = group.spec();
+            if *node_of_llc.entry(llc).or_insert(node) != node {
+                return Err(ScenarioError(group.node.span(), format!("node is {node}, llc {llc} is in another one")));
             }
-            if *node_of_llc.entry(group.llc).or_insert(group.node) != group.node {
-                return Err(ScenarioError(span, format!("llc {} is in two nodes", group.llc)));
-            }
-            nr_cpus += group.count * group.threads;
+            nr_cpus += nr_cores * nr_threads;
         }
         let cpus = *self.cpus.get_ref();
         if !self.cores.is_empty() && nr_cpus != cpus {
@@ -145,8 +165,9 @@ impl MachineSpec {
 }
 
 impl CoreGroup {
-    fn spec(self) -> CoreSpec {
-        let Self { count, threads, llc, node, slow } = self;
-        CoreSpec { nr_cores: count, nr_threads: threads, llc, node, slow }
+    fn spec(&self) -> CoreSpec {
+        let [nr_cores, nr_threads, llc, node] =
+            [&self.count, &self.threads, &self.llc, &self.node].map(|number| *number.get_ref());
+        CoreSpec { nr_cores, nr_threads, llc, node, slow: self.slow }
     }
 }

@@ -1,20 +1,24 @@
 //! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
 
+mod cgroup;
 mod events;
 mod group;
 mod hardware;
+mod place;
 mod recorded;
 
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use toml::Spanned;
 
+pub use crate::scenario::cgroup::Cgroup;
 pub use crate::scenario::events::{EventKind, ScenarioEvent};
 pub use crate::scenario::group::{ScenarioGroup, SchedPolicySpec, SleepState, WorkKind};
 pub use crate::scenario::hardware::MachineSpec;
+use crate::scenario::place::{ScenarioError, assumed, in_range, key_at, line_of};
 pub use crate::scenario::recorded::{RecordedStep, RecordedTask};
 
 /// A whole scenario.
@@ -24,13 +28,16 @@ pub struct Scenario {
     /// The file that it was read from.
     #[serde(skip)]
     pub file: String,
+    /// What was read, to find the lines of what proves wrong later.
+    #[serde(skip)]
+    pub text: String,
     /// What it shows.
     pub about: String,
     /// How long it is measured.
     pub duration_ms: Spanned<u64>,
     /// What passes before that.
-    #[serde(default)]
-    pub warmup_ms: u64,
+    #[serde(default = "zero")]
+    pub warmup_ms: Spanned<u64>,
     /// The engine hangs from then on, counted from the beginning.
     pub engine_hangs_ms: Option<Spanned<u64>>,
     /// The engine's process ends then, and the kernel unregisters the scheduler.
@@ -49,51 +56,16 @@ pub struct Scenario {
     pub event: Vec<Spanned<ScenarioEvent>>,
 }
 
-/// A control group, with what its files say.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cgroup {
-    /// Its name.
-    pub name: String,
-    /// The group around it, which stands before it; the root if none is named.
-    pub parent: Option<Spanned<String>>,
-    /// `cpu.weight`.
-    #[serde(default = "normal_weight")]
-    pub weight: Spanned<u64>,
-    /// It has the cpu controller.
-    #[serde(default = "yes")]
-    pub controller: Spanned<bool>,
-    /// It is that of the application in front.
-    #[serde(default)]
-    pub in_front: bool,
-    /// `cpu.max`: CPU time in each period; no limit if it is not there.
-    pub quota_us: Option<Spanned<u64>>,
-    /// `cpu.max`: length of a period.
-    #[serde(default = "normal_period")]
-    pub period_us: Spanned<u64>,
-    /// `cpu.max.burst`.
-    #[serde(default)]
-    pub burst_us: u64,
-}
-
-fn normal_weight() -> Spanned<u64> {
-    Spanned::new(0..0, 100)
-}
-
-fn yes() -> Spanned<bool> {
-    Spanned::new(0..0, true)
-}
-
-fn normal_period() -> Spanned<u64> {
-    Spanned::new(0..0, 100_000)
+fn zero() -> Spanned<u64> {
+    assumed(0)
 }
 
 fn one() -> Spanned<usize> {
-    Spanned::new(0..0, 1)
+    assumed(1)
 }
 
-/// One thing that is wrong: where, and why.
-struct ScenarioError(Range<usize>, String);
+/// Longest time that a scenario has before and while it is measured.
+const LONGEST_MS: u64 = 3_600_000;
 
 impl Scenario {
     /// Reads a file.
@@ -108,47 +80,51 @@ impl Scenario {
             Ok(scenario) => scenario,
             Err(error) => {
                 let at = error.span().unwrap_or(0..0).start;
-                bail!("{file}:{}: {}", line_of(text, at), error.message());
+                let key = key_at(text, at).map_or(String::new(), |key| format!("{key}: "));
+                bail!("{file}:{}: {key}{}", line_of(text, at), error.message());
             }
         };
+        let scenario = Self { file: file.to_owned(), text: text.to_owned(), ..scenario };
         match scenario.check() {
-            Ok(()) => Ok(Self { file: file.to_owned(), ..scenario }),
+            Ok(()) => Ok(scenario),
             Err(ScenarioError(span, reason)) => bail!("{file}:{}: {reason}", line_of(text, span.start)),
         }
     }
 
     /// With this many CPUs instead.
     pub fn set_cpus(&mut self, nr_cpus: usize) -> Result<()> {
-        self.machine.cpus = Spanned::new(0..0, nr_cpus);
-        self.check().map_err(|ScenarioError(_, reason)| anyhow::anyhow!("with {nr_cpus} CPUs: {reason}"))
+        self.machine.cpus = assumed(nr_cpus);
+        self.check().map_err(|ScenarioError(span, reason)| {
+            // The number of CPUs itself is in no line.
+            let line = if span.is_empty() { String::new() } else { format!(":{}", line_of(&self.text, span.start)) };
+            anyhow::anyhow!("{}{line}: with {nr_cpus} CPUs: {reason}", self.file)
+        })
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
-        in_range("duration_ms", &self.duration_ms, 1, 3_600_000)?;
+        in_range("duration_ms", &self.duration_ms, 1, LONGEST_MS)?;
+        in_range("warmup_ms", &self.warmup_ms, 0, LONGEST_MS)?;
         let machine = &self.machine;
         machine.check()?;
         self.check_engine()?;
-        for (index, cgroup) in self.cgroup.iter().enumerate() {
-            let cgroup = cgroup.get_ref();
-            in_range("weight", &cgroup.weight, 1, 10_000)?;
-            in_range("period_us", &cgroup.period_us, 1_000, 1_000_000)?;
-            if let Some(quota_us) = &cgroup.quota_us {
-                in_range("quota_us", quota_us, 1_000, 1_000_000_000)?;
-            }
-            self.check_cgroup(cgroup.parent.as_ref(), index)?;
-            self.check_controller(cgroup)?;
-        }
+        self.check_cgroups()?;
         for group in &self.group {
-            self.check_cgroup(group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
+            self.check_cgroup("cgroup", group.get_ref().cgroup.as_ref(), self.cgroup.len())?;
         }
         self.event.iter().try_for_each(|event| self.check_event(event))?;
         self.group.iter().try_for_each(|group| group::check(group, *machine.cpus.get_ref()))?;
+        check_names("group", self.group.iter().map(|group| (group.span(), &*group.get_ref().name)))?;
         self.check_recorded()
+    }
+
+    /// How long it takes, with what passes before it is measured.
+    pub(crate) fn end_ms(&self) -> u64 {
+        self.warmup_ms.get_ref() + self.duration_ms.get_ref()
     }
 
     /// What happens to the engine happens within the scenario, and to an engine that is there.
     fn check_engine(&self) -> Result<(), ScenarioError> {
-        let end_ms = self.warmup_ms + *self.duration_ms.get_ref();
+        let end_ms = self.end_ms();
         for (key, time) in [("engine_hangs_ms", &self.engine_hangs_ms), ("engine_gone_ms", &self.engine_gone_ms)] {
             time.as_ref().map_or(Ok(()), |time| in_range(key, time, 0, end_ms))?;
         }
@@ -161,58 +137,20 @@ impl Scenario {
             _ => Ok(()),
         }
     }
-
-    /// A control group that is named is one of the first so many.
-    fn check_cgroup(&self, name: Option<&Spanned<String>>, nr: usize) -> Result<(), ScenarioError> {
-        match name {
-            Some(name) if self.cgroup_index(name.get_ref()).is_none_or(|index| index >= nr) => {
-                Err(ScenarioError(name.span(), format!("there is no cgroup {} before this", name.get_ref())))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A controller is passed on from above.
-    fn check_controller(&self, cgroup: &Cgroup) -> Result<(), ScenarioError> {
-        let parent = cgroup.parent.as_ref().and_then(|name| self.cgroup_index(name.get_ref()));
-        let has_none_above = parent.is_some_and(|index| !*self.cgroup[index].get_ref().controller.get_ref());
-        if has_none_above && *cgroup.controller.get_ref() {
-            return Err(ScenarioError(
-                cgroup.controller.span(),
-                format!("{}: the group around it has no controller", cgroup.name),
-            ));
-        }
-        Ok(())
-    }
-
-    /// The control group of that name and those around it, from the inside.
-    pub(crate) fn around<'a>(&'a self, name: Option<&'a Spanned<String>>) -> impl Iterator<Item = &'a Cgroup> {
-        let named =
-            |name: Option<&'a Spanned<String>>| Some(self.cgroup[self.cgroup_index(name?.get_ref())?].get_ref());
-        std::iter::successors(named(name), move |cgroup| named(cgroup.parent.as_ref()))
-    }
-
-    /// Where the control group stands.
-    pub(crate) fn cgroup_index(&self, name: &str) -> Option<usize> {
-        self.cgroup.iter().position(|cgroup| cgroup.get_ref().name == name)
-    }
 }
 
-fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
-    key: &str,
-    value: &Spanned<T>,
-    low: T,
-    high: T,
+/// Groups are told apart by their names.
+fn check_names<'a>(
+    what: &str,
+    named: impl Iterator<Item = (std::ops::Range<usize>, &'a str)>,
 ) -> Result<(), ScenarioError> {
-    let number = value.get_ref();
-    if *number < low || *number > high {
-        return Err(ScenarioError(value.span(), format!("{key} is {number}, allowed is {low} to {high}")));
+    let mut seen = BTreeSet::new();
+    for (span, name) in named {
+        if !seen.insert(name) {
+            return Err(ScenarioError(span, format!("{what} {name}: name is that of another one before this")));
+        }
     }
     Ok(())
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    1 + text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
 #[cfg(test)]
@@ -227,6 +165,13 @@ mod tests {
         assert_eq!((scenario.machine.profile().name, scenario.machine.topology().nr_cpus), ("6.18", 2));
     }
 
+    /// What is put there is refused so.
+    #[track_caller]
+    fn refuses(from: &str, to: &str, message: &str) {
+        let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+
     #[test]
     fn bad_scenarios_are_refused_with_place_and_reason() {
         for (from, to, message) in [
@@ -234,9 +179,13 @@ mod tests {
             ("cpus = 2", "cpus = 2\nkernel = \"5.4\"", "a.toml:5: kernel is 5.4, known are 6.16, 6.18, 7.2, 7.3"),
             ("\"hog\"", "\"hog\"\nnice = 20", "a.toml:8: nice is 20, allowed is -20 to 19"),
             ("\"hog\"", "\"napper\"\nsleep_us = 5", "a.toml:5: group a: compute_us is missing"),
-            ("\"hog\"", "\"napper\"\njitter_percent = 101", "a.toml:8: jitter_percent is 101, allowed is 0 to 100"),
+            (
+                "\"hog\"",
+                "\"napper\"\ncompute_us = 5\nsleep_us = 5\njitter_percent = 101",
+                "a.toml:10: jitter_percent is 101, allowed is 0 to 100",
+            ),
             ("\"hog\"", "\"hog\"\ncpus = [2]", "a.toml:8: cpus is 2, allowed is 0 to 1"),
-            ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: there is no cgroup b before this"),
+            ("\"hog\"", "\"hog\"\ncgroup = \"b\"", "a.toml:8: cgroup: there is no cgroup b before this"),
             ("duration_ms = 10", "duration_ms = 0", "a.toml:2: duration_ms is 0, allowed is 1 to 3600000"),
             ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"nice\"", "a.toml:8: event Nice: group is missing"),
             ("\"hog\"", "\"hog\"\n[[event]]\nat_us = 1\nkind = \"steal\"", "a.toml:8: event Steal: for_us is missing"),
@@ -278,10 +227,139 @@ mod tests {
                 "a.toml:3: engine_hangs_ms is 5, the engine is gone by then",
             ),
         ] {
-            let error = Scenario::parse("a.toml", &GOOD.replace(from, to)).unwrap_err();
-            assert_eq!(error.to_string(), message);
+            refuses(from, to, message);
         }
         let unknown = Scenario::parse("a.toml", &GOOD.replace("cpus = 2", "cpu = 2")).unwrap_err().to_string();
         assert!(unknown.starts_with("a.toml:4: unknown field `cpu`"), "{unknown}");
+    }
+
+    #[test]
+    fn values_of_the_wrong_type_are_refused_with_their_key() {
+        const UNSIGNED: &str = "integer `-1`, expected u64";
+        for (from, to, message) in [
+            ("\"hog\"", "\"hog\"\ncount = \"x\"", "a.toml:8: count: invalid type: string \"x\", expected usize"),
+            ("\"hog\"", "\"hog\"\ncount = -1", "a.toml:8: count: invalid value: integer `-1`, expected usize"),
+            (
+                "\"hog\"",
+                "\"chain\"\nstages_us = [\n5,\n-1]",
+                &format!("a.toml:10: stages_us: invalid value: {UNSIGNED}"),
+            ),
+            ("duration_ms = 10", "duration_ms = -1", &format!("a.toml:2: duration_ms: invalid value: {UNSIGNED}")),
+            (
+                "cpus = 2",
+                "cpus = 2\ncores = [{ count = 1, slow = \"=\" }]",
+                "a.toml:5: slow: invalid type: string \"=\", expected a boolean",
+            ),
+            (
+                "\"hog\"",
+                "\"recorded\"\n[[group.task]]\nid = 1\nsteps = [\"wait\", { run_us = \"x\" }]",
+                "a.toml:10: run_us: invalid type: string \"x\", expected u64",
+            ),
+        ] {
+            refuses(from, to, message);
+        }
+        let hug = Scenario::parse("a.toml", &GOOD.replace("hog", "hug")).expect_err("no kind").to_string();
+        assert!(hug.starts_with("a.toml:7: kind: unknown variant `hug`, expected one of `hog`, "), "{hug}");
+    }
+
+    /// Times that are multiplied later must not overflow.
+    #[test]
+    fn numbers_beyond_all_reason_are_refused() {
+        for (from, to, message) in [
+            (
+                "duration_ms",
+                "warmup_ms = 18446744073709551615\nduration_ms",
+                "a.toml:2: warmup_ms is 18446744073709551615, allowed is 0 to 3600000",
+            ),
+            (
+                "\"hog\"",
+                "\"chain\"\nperiod_us = 5\nstages_us = [5, 18446744073709551]",
+                "a.toml:9: stages_us is 18446744073709551, allowed is 1 to 60000000",
+            ),
+            (
+                "\"hog\"",
+                "\"chain\"\nperiod_us = 5\nstages_us = [0]",
+                "a.toml:9: stages_us is 0, allowed is 1 to 60000000",
+            ),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[cgroup]]\nname = \"b\"\nquota_us = 5000\nburst_us = 18446744073709551615",
+                "a.toml:11: burst_us is 18446744073709551615, allowed is 0 to 1000000000",
+            ),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[event]]\nkind = \"offline\"\nat_us = 10001",
+                "a.toml:10: at_us is 10001, allowed is 0 to 10000",
+            ),
+            (
+                "cpus = 2",
+                "cpus = 2\ncores = [{ count = 9223372036854775809, threads = 2 }]",
+                "a.toml:5: count is 9223372036854775809, allowed is 1 to 1024",
+            ),
+            (
+                "cpus = 2",
+                "cpus = 2\ncores = [{ count = 2, llc = 1024 }]",
+                "a.toml:5: llc is 1024, allowed is 0 to 1023",
+            ),
+        ] {
+            refuses(from, to, message);
+        }
+    }
+
+    #[test]
+    fn two_of_one_name_are_refused() {
+        let other = "\"hog\"\n[[group]]\nname = \"a\"\nkind = \"hog\"";
+        refuses("\"hog\"", other, "a.toml:8: group a: name is that of another one before this");
+        let cgroups = "\"hog\"\n[[cgroup]]\nname = \"b\"\n[[cgroup]]\nname = \"b\"";
+        refuses("\"hog\"", cgroups, "a.toml:10: cgroup b: name is that of another one before this");
+        let in_front = "\"hog\"\n[[cgroup]]\nname = \"b\"\nin_front = true\n[[cgroup]]\nname = \"c\"\nin_front = true";
+        refuses("\"hog\"", in_front, "a.toml:13: cgroup c: in_front is said of b already");
+    }
+
+    #[test]
+    fn keys_that_would_be_ignored_are_refused() {
+        for (from, to, message) in [
+            ("\"hog\"", "\"hog\"\nstages_us = [5]", "a.toml:8: group a: stages_us is for chain only"),
+            ("\"hog\"", "\"hog\"\nperiod_us = 5", "a.toml:8: group a: period_us is for periodic, chain, hub only"),
+            (
+                "\"hog\"",
+                "\"periodic\"\ncompute_us = 5\nperiod_us = 50\njitter_percent = 5",
+                "a.toml:10: group a: jitter_percent is for napper, build-tree, hub only",
+            ),
+            ("cpus = 2", "cpus = 2\ncores = [{ count = 2 }]\nllcs = 2", "a.toml:6: llcs means nothing beside cores"),
+            ("cpus = 2", "cpus = 2\nslow_percent = 50", "a.toml:5: slow_percent means nothing without slow cores"),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[cgroup]]\nname = \"b\"\nburst_us = 5",
+                "a.toml:10: cgroup b: burst_us means nothing without a quota_us",
+            ),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[cgroup]]\nname = \"b\"\ncontroller = false\nquota_us = 5000",
+                "a.toml:11: cgroup b: quota_us means nothing without a controller",
+            ),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[event]]\nat_us = 1\nkind = \"online\"\nnice = 2",
+                "a.toml:11: event Online: nice means nothing for this kind",
+            ),
+            (
+                "\"hog\"",
+                "\"hog\"\n[[cgroup]]\nname = \"b\"\ncontroller = false\n\
+                 [[event]]\nat_us = 1\nkind = \"weight\"\ncgroup = \"b\"\nweight = 2",
+                "a.toml:15: weight means nothing, as cgroup b has no controller",
+            ),
+        ] {
+            refuses(from, to, message);
+        }
+    }
+
+    /// The number of CPUs that was asked for is in no line, what no longer fits it is.
+    #[test]
+    fn another_number_of_cpus_is_refused_with_the_file() {
+        let mut scenario = Scenario::parse("a.toml", &GOOD.replace("\"hog\"", "\"hog\"\ncpus = [1]")).unwrap();
+        let mut with = |nr_cpus| scenario.set_cpus(nr_cpus).expect_err("too few or too many").to_string();
+        assert_eq!(with(0), "a.toml: with 0 CPUs: cpus is 0, allowed is 1 to 1024");
+        assert_eq!(with(1), "a.toml:8: with 1 CPUs: cpus is 1, allowed is 0 to 0");
     }
 }

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::group::LONGEST_US;
-use super::{Scenario, ScenarioError, ScenarioGroup, WorkKind, in_range};
+use super::place::{ScenarioError, in_range};
+use super::{Scenario, ScenarioGroup, WorkKind};
 use crate::abi::CpuMask;
 
 /// A task that was recorded.
@@ -122,7 +123,7 @@ impl ScenarioGroup {
         if self.kind != WorkKind::Recorded {
             return match self.task.first() {
                 Some(task) => {
-                    Err(ScenarioError(task.span(), format!("group {}: only recorded groups list tasks", self.name)))
+                    Err(ScenarioError(task.span(), format!("group {}: task is for recorded only", self.name)))
                 }
                 None => Ok(()),
             };

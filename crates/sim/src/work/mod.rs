@@ -88,7 +88,7 @@ impl Work {
     pub fn of(group: &ScenarioGroup, stage: usize) -> Self {
         let compute_ns = match group.kind {
             WorkKind::Hog => ENDLESS,
-            WorkKind::Chain => group.stages_us[stage] * 1_000,
+            WorkKind::Chain => group.stages_us[stage].get_ref() * 1_000,
             _ => ScenarioGroup::ns(group.compute_us.as_ref()),
         };
         let first_ns = if group.kind == WorkKind::Chain { ScenarioGroup::ns(group.compute_us.as_ref()) } else { 0 };

@@ -44,13 +44,21 @@ pub fn random_scenario(rng: &mut Rng) -> String {
         let (count, nice) = (rng.usize(1..4), rng.i32(-20..20));
         let mut time = || rng.u64(20..20_000);
         let (compute, sleep, period) = (time(), time(), time() + 500);
-        let _ = write!(
-            text,
-            "[[group]]\nname = \"g{group}\"\nkind = \"{kind}\"\ncount = {count}\nnice = {nice}\ncompute_us = {compute}\n\
-             sleep_us = {sleep}\nperiod_us = {period}\nstages_us = [{}, {}]\n",
-            compute / 4 + 1,
-            sleep / 4 + 1
-        );
+        let _ = writeln!(text, "[[group]]\nname = \"g{group}\"\nkind = \"{kind}\"\ncount = {count}\nnice = {nice}");
+        for (key, value, kinds) in [
+            (
+                "compute_us",
+                compute.to_string(),
+                &["napper", "periodic", "chain", "fork-storm", "fork-wait", "ping-pong"][..],
+            ),
+            ("sleep_us", sleep.to_string(), &["napper", "fork-wait"]),
+            ("period_us", period.to_string(), &["periodic", "chain"]),
+            ("stages_us", format!("[{}, {}]", compute / 4 + 1, sleep / 4 + 1), &["chain"]),
+        ] {
+            if kinds.contains(&kind) {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
         if nr_cgroups > 0 && rng.u8(0..3) > 0 {
             let _ = writeln!(text, "cgroup = \"c{}\"", rng.usize(0..nr_cgroups));
         }

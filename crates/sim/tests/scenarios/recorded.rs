@@ -111,7 +111,7 @@ fn bad_recordings_are_refused_with_place_and_reason() {
     }
     let unknown = format!("{HEAD}{}", group("a", &task(1, "{ run_us = 5 }, { nap_us = 5 }")));
     let error = Scenario::parse("a.toml", &unknown).unwrap_err().to_string();
-    assert!(error.starts_with("a.toml:10: unknown variant `nap_us`"), "{error}");
+    assert!(error.starts_with("a.toml:10: steps: unknown variant `nap_us`"), "{error}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn bad_groups_of_a_recording_are_refused_with_place_and_reason() {
             group("a", &format!("realtime = true\n{one}")),
             "a.toml:5: group a: real-time tasks are emulated on one CPU only: cpus must name it",
         ),
-        (group("a", &one).replace("recorded", "hog"), "a.toml:8: group a: only recorded groups list tasks"),
+        (group("a", &one).replace("recorded", "hog"), "a.toml:8: group a: task is for recorded only"),
     ] {
         assert_eq!(Scenario::parse("a.toml", &format!("{HEAD}{text}")).unwrap_err().to_string(), message);
     }
