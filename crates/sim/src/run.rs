@@ -15,7 +15,6 @@ use crate::interleave::{Explorer, NO_EPISODES, RunLog, SwitchPlan};
 use crate::invariants;
 use crate::machine::{Machine, MachineEvent, SharedStream};
 use crate::options::SimulationOptions;
-use crate::profile::Costs;
 use crate::replay::Recorded;
 use crate::report::SimulationReport;
 use crate::scenario::{Scenario, ScenarioGroup, SchedPolicySpec, SleepState, WorkKind};
@@ -93,7 +92,7 @@ impl<'a> Simulation<'a> {
         let engine_pid = crate::machine::FIRST_PID as u32;
         let broken = options.broken.map_or(0, |copy| copy as u32);
         let mut machine =
-            Machine::new(scenario.machine.profile(), scenario.machine.topology(), Costs::default(), engine_pid, broken);
+            Machine::new(scenario.machine.profile(), scenario.machine.topology(), scenario.machine.costs(), engine_pid, broken);
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
         // Where CPUs interrupt each other they need no turns.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::costs::CostSpec;
 use super::one;
 use super::place::{ScenarioError, assumed, in_range, is_named};
 use crate::abi::{CpuMask, MAX_CPUS};
-use crate::profile::{CoreSpec, Profile, TopologySpec};
+use crate::profile::{CoreSpec, Costs, Profile, TopologySpec};
 
 /// The machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,6 +46,9 @@ pub struct MachineSpec {
     /// Cores, where caches and cores are not of equal size.
     #[serde(default)]
     pub cores: Vec<Spanned<CoreGroup>>,
+    /// What things take.
+    #[serde(default)]
+    pub costs: CostSpec,
 }
 
 /// Cores that are alike.
@@ -97,6 +101,7 @@ impl MachineSpec {
             return Err(ScenarioError(self.kernel.span(), reason));
         }
         self.slow_cpus.iter().try_for_each(|cpu| in_range("slow_cpus", cpu, 0, nr_cpus - 1))?;
+        self.costs.check()?;
         self.check_cores()?;
         self.check_ignored()
     }
@@ -146,6 +151,11 @@ impl MachineSpec {
         let profile = Profile::of(self.kernel.get_ref()).unwrap_or(Profile::ALL[0]);
         let hz = self.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref());
         Profile { hz, schedutil: self.schedutil, ..profile }
+    }
+
+    /// What things take.
+    pub(crate) fn costs(&self) -> Costs {
+        self.costs.costs()
     }
 
     /// The hardware.

@@ -1,6 +1,7 @@
 //! Scenarios: a machine and what runs on it, in TOML. What makes no sense is refused with its place and reason.
 
 mod cgroup;
+mod costs;
 mod events;
 mod group;
 mod hardware;
@@ -290,6 +291,16 @@ mod tests {
                 "\"hog\"",
                 "\"hog\"\n[[event]]\nkind = \"offline\"\nat_us = 10001",
                 "a.toml:10: at_us is 10001, allowed is 0 to 10000",
+            ),
+            (
+                "cpus = 2",
+                "cpus = 2\n[machine.costs]\nturn_ns = 10",
+                "a.toml:6: turn_ns is 10, allowed is 100 to 10000000",
+            ),
+            (
+                "cpus = 2",
+                "cpus = 2\n[machine.costs]\nmigrate_ns = [0, 1, 2, 10000001]",
+                "a.toml:6: migrate_ns is 10000001, allowed is 0 to 10000000",
             ),
             (
                 "cpus = 2",

@@ -5,6 +5,7 @@
 
 mod broken;
 mod builds;
+mod costs;
 mod eevdf;
 mod engine;
 mod frames;
