@@ -91,8 +91,13 @@ impl<'a> Simulation<'a> {
         };
         let engine_pid = crate::machine::FIRST_PID as u32;
         let broken = options.broken.map_or(0, |copy| copy as u32);
-        let mut machine =
-            Machine::new(scenario.machine.profile(), scenario.machine.topology(), scenario.machine.costs(), engine_pid, broken);
+        let mut machine = Machine::new(
+            scenario.machine.profile(),
+            scenario.machine.topology(),
+            scenario.machine.costs(),
+            engine_pid,
+            broken,
+        );
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.fault = options.fault;
         // Where CPUs interrupt each other they need no turns.
@@ -160,6 +165,10 @@ impl<'a> Simulation<'a> {
         }
         if group.kind == WorkKind::Hub {
             self.create_hubs(index, rng);
+            return;
+        }
+        if group.kind == WorkKind::Request {
+            self.create_requests(index, rng);
             return;
         }
         let nr_stages = match group.kind {
@@ -324,6 +333,8 @@ impl<'a> Simulation<'a> {
             Next::WakeRecorded(other) => self.wake_recorded(cpu, other),
             Next::ForkRecorded(child) => self.fork_recorded(cpu, id, child),
             Next::Execute => self.execute(cpu, id),
+            Next::Request => self.request(cpu, id),
+            Next::Reply(client) => self.reply(cpu, id, client),
             Next::Resume(sender) => self.machine.wake(cpu, sender, true),
             Next::Send(reader) => return self.send(cpu, id, reader),
             Next::Spawn(then_ns) => {

@@ -32,6 +32,8 @@ pub enum WorkKind {
     BuildTree,
     /// One task sends messages to many, all of them in one burst, and goes on.
     Hub,
+    /// Clients think, ask a server, and wait for the reply.
+    Request,
     /// What each task of a recording did, step by step.
     Recorded,
 }
@@ -80,12 +82,12 @@ pub struct ScenarioGroup {
     /// The policy that they ask for.
     #[serde(default)]
     pub policy: SchedPolicySpec,
-    /// Work until they sleep, or of a child or compiler; of a chain, what it computes before its first frame; of a hub, before it sends.
+    /// Work until they sleep or ask, or of a child or compiler; of a chain, what it computes before its first frame; of a hub, before it sends.
     pub compute_us: Option<Spanned<u64>>,
     /// How long they sleep.
     pub sleep_us: Option<Spanned<u64>>,
-    /// By how much nappers and hubs compute and sleep more or less than that, and compilers and children of `fork-wait` compute, each
-    /// time by chance.
+    /// By how much nappers, hubs and clients compute and sleep more or less than that, and compilers, children of `fork-wait` and servers
+    /// compute, each time by chance.
     pub jitter_percent: Option<Spanned<u64>>,
     /// Of periodic work, of frames, and of what a hub sends.
     pub period_us: Option<Spanned<u64>>,
@@ -96,7 +98,9 @@ pub struct ScenarioGroup {
     pub jobs: Option<Spanned<u64>>,
     /// To how many tasks a hub sends.
     pub readers: Option<Spanned<u64>>,
-    /// What each of these computes for each message.
+    /// How many servers answer the clients; one if it is not said.
+    pub servers: Option<Spanned<u64>>,
+    /// What a reader computes for each message, or a server for each request.
     pub reply_us: Option<Spanned<u64>>,
     /// Where they may run; everywhere if it is empty.
     #[serde(default)]
@@ -136,6 +140,12 @@ impl ScenarioGroup {
         self.nice.as_ref().map_or(0, |nice| *nice.get_ref())
     }
 
+    /// How many servers answer its clients.
+    #[must_use]
+    pub fn nr_servers(&self) -> u64 {
+        self.servers.as_ref().map_or(1, |servers| *servers.get_ref())
+    }
+
     /// The kernel's weight of each of its tasks.
     #[must_use]
     pub fn weight(&self) -> u32 {
@@ -153,7 +163,7 @@ impl ScenarioGroup {
     }
 
     /// What may be said of some kinds only: the key, the values, and the least and the most that they may be.
-    fn keys(&self) -> [GroupKey<'_>; 8] {
+    fn keys(&self) -> [GroupKey<'_>; 9] {
         [
             GroupKey::one("compute_us", &self.compute_us, 1, LONGEST_US),
             GroupKey::one("sleep_us", &self.sleep_us, 1, LONGEST_US),
@@ -162,6 +172,7 @@ impl ScenarioGroup {
             GroupKey::one("jitter_percent", &self.jitter_percent, 0, 100),
             GroupKey::one("jobs", &self.jobs, 1, MOST_MEMBERS),
             GroupKey::one("readers", &self.readers, 1, MOST_MEMBERS),
+            GroupKey::one("servers", &self.servers, 1, MOST_MEMBERS),
             GroupKey::one("reply_us", &self.reply_us, 1, LONGEST_US),
         ]
     }
@@ -203,7 +214,7 @@ impl<'a> GroupKey<'a> {
 
 impl WorkKind {
     /// All of them.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Hog,
         Self::Napper,
         Self::Periodic,
@@ -213,6 +224,7 @@ impl WorkKind {
         Self::PingPong,
         Self::BuildTree,
         Self::Hub,
+        Self::Request,
         Self::Recorded,
     ];
 
@@ -228,6 +240,7 @@ impl WorkKind {
             Self::PingPong => "ping-pong",
             Self::BuildTree => "build-tree",
             Self::Hub => "hub",
+            Self::Request => "request",
             Self::Recorded => "recorded",
         }
     }
@@ -243,6 +256,7 @@ impl WorkKind {
             Self::ForkWait => (&["compute_us"], &["sleep_us"]),
             Self::BuildTree => (&["compute_us", "jobs"], &["jitter_percent"]),
             Self::Hub => (&["compute_us", "readers", "reply_us"], &["sleep_us", "period_us", "jitter_percent"]),
+            Self::Request => (&["compute_us", "reply_us"], &["sleep_us", "servers", "jitter_percent"]),
         }
     }
 
@@ -255,7 +269,7 @@ impl WorkKind {
     }
 }
 
-/// Most jobs of a build, and readers of a hub.
+/// Most jobs of a build, readers of a hub, and servers of requests.
 const MOST_MEMBERS: u64 = 1_000;
 
 /// Longest time that a group may name.

@@ -206,8 +206,10 @@ mod tests {
             ),
             ("\"hog\"", "\"build-tree\"\ncompute_us = 5\njobs = 1001", "a.toml:9: jobs is 1001, allowed is 1 to 1000"),
             ("\"hog\"", "\"hog\"\njobs = 1", "a.toml:8: group a: jobs is for build-tree only"),
+            ("\"hog\"", "\"hog\"\nservers = 1", "a.toml:8: group a: servers is for request only"),
+            ("\"hog\"", "\"request\"\ncompute_us = 5", "a.toml:5: group a: reply_us is missing"),
             ("\"hog\"", "\"hog\"\nreaders = 1", "a.toml:8: group a: readers is for hub only"),
-            ("\"hog\"", "\"hog\"\nreply_us = 1", "a.toml:8: group a: reply_us is for hub only"),
+            ("\"hog\"", "\"hog\"\nreply_us = 1", "a.toml:8: group a: reply_us is for hub, request only"),
             (
                 "\"hog\"",
                 "\"hub\"\nreaders = 2\ncompute_us = 5\nreply_us = 5\nsleep_us = 5\nperiod_us = 5",
@@ -335,7 +337,7 @@ mod tests {
             (
                 "\"hog\"",
                 "\"periodic\"\ncompute_us = 5\nperiod_us = 50\njitter_percent = 5",
-                "a.toml:10: group a: jitter_percent is for napper, build-tree, hub only",
+                "a.toml:10: group a: jitter_percent is for napper, build-tree, hub, request only",
             ),
             ("cpus = 2", "cpus = 2\ncores = [{ count = 2 }]\nllcs = 2", "a.toml:6: llcs means nothing beside cores"),
             ("cpus = 2", "cpus = 2\nslow_percent = 50", "a.toml:5: slow_percent means nothing without slow cores"),

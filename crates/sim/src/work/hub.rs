@@ -4,14 +4,12 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 
-use super::{Next, Work};
+use super::{Next, WRITE_NS, Work};
 use crate::machine::MachineEvent;
 use crate::run::Simulation;
 use crate::scenario::ScenarioGroup;
 use crate::task::{State, TaskId};
 
-/// What it takes to write a message.
-const WRITE_NS: u64 = 1_000;
 /// As many messages has a reader's pipe or socket room for; who waits to write goes on when no more than so many are left.
 const MOST_MESSAGES: usize = 64;
 const FEW_MESSAGES: usize = 16;

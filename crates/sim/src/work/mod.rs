@@ -2,6 +2,7 @@
 
 mod build;
 mod hub;
+mod request;
 
 use build::BuildProcess;
 use fastrand::Rng;
@@ -10,6 +11,7 @@ use crate::replay::Script;
 use crate::scenario::{ScenarioGroup, WorkKind};
 use crate::task::TaskId;
 use hub::HubEnd;
+use request::RequestEnd;
 
 /// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +41,18 @@ pub enum Next {
     Send(TaskId),
     /// Has read so many of its messages that this sender goes on.
     Resume(TaskId),
+    /// Asks a server of its group, and goes on.
+    Request,
+    /// Answers this client, and goes on.
+    Reply(TaskId),
     /// Is done for ever.
     Exit,
 }
 
 /// Work without an end.
 pub const ENDLESS: u64 = u64::MAX;
+/// What it takes to write a message.
+const WRITE_NS: u64 = 1_000;
 
 /// What one task is at.
 #[derive(Clone, Debug)]
@@ -81,6 +89,8 @@ pub struct Work {
     build: Option<Box<BuildProcess>>,
     /// What a sender or a reader does.
     hub: Option<Box<HubEnd>>,
+    /// What a client or a server does.
+    request: Option<Box<RequestEnd>>,
 }
 
 impl Work {
@@ -112,6 +122,7 @@ impl Work {
             script: None,
             build: BuildProcess::maker(group).map(Box::new),
             hub: None,
+            request: None,
         }
     }
 
@@ -144,6 +155,7 @@ impl Work {
             WorkKind::Periodic | WorkKind::Chain => of(self.period_ns),
             WorkKind::Recorded => self.script.as_ref().map_or(0, |script| script.demand(whole)),
             WorkKind::Hub => self.hub.as_ref().map_or(0, |hub| hub.demand(whole)),
+            WorkKind::Request => self.request.as_ref().map_or(0, |end| end.demand(whole)),
         }
     }
 
@@ -157,6 +169,7 @@ impl Work {
         match self.kind {
             WorkKind::BuildTree => self.next_of_build(now),
             WorkKind::Hub => self.next_of_hub(now),
+            WorkKind::Request => self.next_of_request(now),
             _ if self.parent.is_some() => (Next::Exit, None),
             WorkKind::Hog => (Next::Compute(ENDLESS), None),
             WorkKind::Napper => {

@@ -14,6 +14,7 @@ mod hubs;
 mod limits;
 mod nappers;
 mod recorded;
+mod requests;
 mod slices;
 
 use std::path::Path;
