@@ -120,7 +120,7 @@ impl SimulationReport {
             energy: stats.energy,
             most_reenqueued: stats.most_reenqueued,
             is_degraded: machine.control().degraded_seq.load(Relaxed) & 1 == 1,
-            trace: machine.trace.take(),
+            trace: machine.trace.take(machine.now),
         }
     }
 

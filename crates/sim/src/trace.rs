@@ -12,7 +12,7 @@ pub struct Trace {
 impl Trace {
     /// From now on.
     pub fn enable(&mut self) {
-        self.text = Some("[\n".to_owned());
+        self.text = Some(String::new());
     }
 
     /// Whether somebody wants it.
@@ -33,14 +33,20 @@ impl Trace {
             let (at, long) = (micros(since), micros(now - since));
             let name: String =
                 name.chars().filter(|letter| !letter.is_control() && !"\"\\".contains(*letter)).collect();
+            let before = if text.is_empty() { "[" } else { "," };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, r#"{{"name":"{name}","ph":"X","pid":0,"tid":{cpu},"ts":{at},"dur":{long}}},"#);
+            let _ = write!(text, "{before}\n");
+            let _ = write!(text, r#"{{"name":"{name}","ph":"X","pid":0,"tid":{cpu},"ts":{at},"dur":{long}}}"#);
         }
     }
 
-    /// The whole of it. The format allows the list to end without its bracket, and with a comma.
-    pub fn take(&mut self) -> Option<String> {
-        self.text.take()
+    /// The whole of it, with what runs until now.
+    pub fn take(&mut self, now: u64) -> Option<String> {
+        for cpu in 0..self.running.len() {
+            self.stop(cpu, now);
+        }
+        let text = self.text.take()?;
+        Some(if text.is_empty() { "[]\n".to_owned() } else { text + "\n]\n" })
     }
 }
 
@@ -60,8 +66,17 @@ mod tests {
         trace.start(1, 1_500, "a\"b\\\n".to_owned());
         trace.stop(1, 4_000);
         assert_eq!(
-            trace.take().unwrap(),
-            "[\n{\"name\":\"ab\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":1.500,\"dur\":2.500},\n"
+            trace.take(5_000).unwrap(),
+            "[\n{\"name\":\"ab\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":1.500,\"dur\":2.500}\n]\n"
         );
+    }
+
+    #[test]
+    fn what_runs_at_the_end_is_there() {
+        let mut trace = Trace::default();
+        trace.enable();
+        trace.start(0, 1_000, "a".to_owned());
+        let text = trace.take(5_000).unwrap();
+        assert!(text.ends_with("\"ts\":1.000,\"dur\":4.000}\n]\n"), "{text}");
     }
 }

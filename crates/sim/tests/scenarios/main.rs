@@ -16,6 +16,7 @@ mod nappers;
 mod recorded;
 mod requests;
 mod slices;
+mod traces;
 
 use std::path::Path;
 
