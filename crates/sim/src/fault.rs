@@ -20,6 +20,14 @@ pub enum BrokenCopy {
     MissingBarrier = 7,
     /// Messages do not gather before who reads them runs.
     EagerMessages = 8,
+    /// A bit beyond the word is set.
+    ShiftTooFar = 9,
+    /// A counter is looked for behind NULL.
+    AccessThroughNull = 10,
+    /// What is counted lies behind the counters.
+    IndexOutOfBounds = 11,
+    /// The kernel is given NULL for a mask of CPUs.
+    NullForMask = 12,
 }
 
 /// Names of those whose lines are not in the source any more.

@@ -11,7 +11,7 @@ use crate::interleave;
 use crate::machine::{Machine, MachineEvent, with_machine};
 use crate::stats::PERFORMANCE_ALL;
 use crate::task::TaskId;
-use crate::traps::sim_trap;
+use crate::traps::{current_run, sim_trap};
 
 /// `-EBUSY`.
 const NONE_IDLE: i32 = -16;
@@ -70,13 +70,13 @@ pub const IMPORTS: &[ImportedFunction] = imports![
 ];
 
 fn id_of(p: *const TaskStruct) -> TaskId {
-    assert!(!p.is_null(), "the scheduler passed NULL for a task");
+    assert!(!p.is_null(), "the scheduler passed NULL for a task: {}", current_run());
     // SAFETY: every task that the scheduler ever got is alive until the machine is dropped.
     unsafe { (*p).sim_id as TaskId }
 }
 
 fn mask_of<'a>(mask: *const CpuMask) -> &'a CpuMask {
-    assert!(!mask.is_null(), "the scheduler passed NULL for a mask");
+    assert!(!mask.is_null(), "the scheduler passed NULL for a mask: {}", current_run());
     // SAFETY: masks belong to tasks or to the machine, and do not change during a call.
     unsafe { &*mask }
 }
@@ -304,7 +304,8 @@ extern "C" fn sim_ringbuf_discard(record: *mut c_void, flags: u64) {
 
 /// Without a flag the kernel wakes a reader that has read everything before; the scheduler always gives one.
 fn finish_record(record: *mut c_void, flags: u64, submitted: bool) {
-    assert!(flags & (FORCE_WAKEUP | NO_WAKEUP) != 0, "the ring's adaptive notification is not emulated");
+    let is_given = flags & (FORCE_WAKEUP | NO_WAKEUP) != 0;
+    assert!(is_given, "the ring's adaptive notification is not emulated: {}", current_run());
     with_machine(|machine| {
         machine.rings.borrow_mut().finish(record as usize, submitted);
         if flags & FORCE_WAKEUP != 0 {

@@ -42,24 +42,35 @@ fn broken_copies_are_noticed() {
     assert!(hogs.share < hogs.fair_share / 2, "{report}");
 }
 
-/// Set in the program that is to end.
-const DIVIDES: &str = "SCHERZO_TEST_DIVIDES_BY_ZERO";
+/// Set in the program that is to end: which of the copies it runs.
+const UNDEFINED: &str = "SCHERZO_TEST_UNDEFINED";
+/// What C does not define, and what is said of it.
+const UNDEFINED_COPIES: [(BrokenCopy, &str); 5] = [
+    (BrokenCopy::DivisionByZero, "a division by zero in weight.bpf.h, line "),
+    (BrokenCopy::ShiftTooFar, "a shift by more than there are bits in preempt.bpf.h, line "),
+    (BrokenCopy::AccessThroughNull, "an access through NULL in count.bpf.h, line "),
+    (BrokenCopy::IndexOutOfBounds, "an index out of bounds in count.bpf.h, line "),
+    (BrokenCopy::NullForMask, "the scheduler passed NULL for a mask"),
+];
 
-/// BPF divides by zero and goes on with 0: here the program ends, and says what led there. So this test runs itself in another
-/// program.
+/// BPF divides by zero and goes on with 0, and the like: here the program ends, and says what led there. So this test runs itself in
+/// other programs.
 #[test]
-fn a_division_by_zero_is_reported_with_its_seed() {
-    if std::env::var_os(DIVIDES).is_some() {
-        let broken = Some(BrokenCopy::DivisionByZero);
-        let _ = run(&scenario("faults"), &SimulationOptions { seed: 7, broken, ..SimulationOptions::default() });
+fn what_c_does_not_define_is_reported_with_its_seed() {
+    if let Some(index) = std::env::var(UNDEFINED).ok().and_then(|text| text.parse::<usize>().ok()) {
+        let (broken, _) = UNDEFINED_COPIES[index];
+        let options = SimulationOptions { seed: 7, broken: Some(broken), ..SimulationOptions::default() };
+        let _ = run(&scenario("faults"), &options);
         return;
     }
     let program = std::env::current_exe().expect("this program");
-    let mut child = Command::new(program);
-    child.args(["broken::a_division_by_zero_is_reported_with_its_seed", "--exact", "--nocapture"]).env(DIVIDES, "1");
-    let output = child.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{said}");
-    assert!(said.contains("a division by zero in weight.bpf.h, line "), "{said}");
-    assert!(said.contains("faults.toml, seed 7, mode interactive"), "{said}");
+    for (index, (copy, message)) in UNDEFINED_COPIES.iter().enumerate() {
+        let mut child = Command::new(&program);
+        child.args(["broken::what_c_does_not_define_is_reported_with_its_seed", "--exact", "--nocapture"]);
+        let output = child.env(UNDEFINED, index.to_string()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{copy:?}: {said}");
+        assert!(said.contains(message), "{copy:?}: {said}");
+        assert!(said.contains("faults.toml, seed 7, mode interactive"), "{copy:?}: {said}");
+    }
 }
