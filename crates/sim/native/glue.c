@@ -18,6 +18,9 @@ enum sim_fault {
 	SIM_ACCESS_THROUGH_NULL,
 	SIM_INDEX_OUT_OF_BOUNDS,
 	SIM_NULL_FOR_MASK,
+	SIM_MISCOUNTED_FLIGHT,
+	SIM_STALE_FLIGHT_BIT,
+	SIM_UNCOUNTED_SUBMISSION,
 };
 
 static unsigned int sim_broken;
@@ -105,6 +108,37 @@ u64 sim_bpf_in_flight_since(struct task_struct *p)
 	struct flight *flight = tctx ? slot_flight(tctx->slot) : NULL;
 
 	return flight && flight->pid == (u32)p->pid && flight->word & USER_OWNED ? flight->submitted_ns : 0;
+}
+
+s64 sim_bpf_nr_in_flight(void)
+{
+	return nr_in_flight;
+}
+
+struct sim_in_flight_counts {
+	s64 nr_bits;
+	s64 nr_owned;
+};
+
+/* How many slots are marked as in flight, and of how many of these user space is the owner. */
+struct sim_in_flight_counts sim_bpf_in_flight_counts(void)
+{
+	struct sim_in_flight_counts counts = {};
+	u32 index, group;
+
+	for (index = 0; index < NR_FLIGHT_WORDS; index++) {
+		u64 *word, bits;
+
+		group = index / 64;
+		if (!(flight_groups[group] >> (index & 63) & 1))
+			continue;
+		word = bpf_map_lookup_elem(&flight_bits, &index);
+		for (bits = word ? *word : 0; bits; bits &= bits - 1) {
+			counts.nr_bits++;
+			counts.nr_owned += slot_flight(index * 64 + ctzll(bits))->word & USER_OWNED;
+		}
+	}
+	return counts;
 }
 
 /* The arithmetic of limits, for its tests. */

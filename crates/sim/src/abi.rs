@@ -348,6 +348,13 @@ pub struct BpfConfig {
     pub(crate) broken: u32,
 }
 
+/// `struct sim_in_flight_counts` of `glue.c`.
+#[repr(C)]
+pub struct InFlightCounts {
+    pub(crate) nr_bits: i64,
+    pub(crate) nr_owned: i64,
+}
+
 /// Called for a record of the user ring buffer.
 pub type DrainCallback = unsafe extern "C" fn(*mut c_void, *mut c_void) -> i64;
 
@@ -363,6 +370,8 @@ unsafe extern "C" {
     pub(crate) fn sim_bpf_slots() -> *mut scherzo_wire::layout::Slot;
     pub(crate) fn sim_bpf_cpu_stats() -> *mut scherzo_wire::layout::CpuStats;
     pub(crate) fn sim_bpf_in_flight_since(p: *mut TaskStruct) -> u64;
+    pub(crate) fn sim_bpf_nr_in_flight() -> i64;
+    pub(crate) fn sim_bpf_in_flight_counts() -> InFlightCounts;
     pub(crate) fn sim_bpf_engine_due_ns() -> u64;
     pub(crate) fn sim_bpf_is_park(dsq_id: u64) -> bool;
     pub(crate) fn sim_bpf_ops() -> *mut Ops;

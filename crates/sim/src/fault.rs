@@ -28,6 +28,12 @@ pub enum BrokenCopy {
     IndexOutOfBounds = 11,
     /// The kernel is given NULL for a mask of CPUs.
     NullForMask = 12,
+    /// Tasks that come back from user space still count as in flight.
+    MiscountedFlight = 13,
+    /// Their slots stay marked as in flight.
+    StaleFlightBit = 14,
+    /// Tasks are handed to user space without being counted.
+    UncountedSubmission = 15,
 }
 
 /// Names of those whose lines are not in the source any more.

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::accounting::InFlightTally;
 use crate::machine::{Machine, is_park};
 use crate::task::{State, TaskClass, TaskId, TaskPlace};
 use crate::user::ENGINE;
@@ -48,6 +49,10 @@ pub enum Rule {
     OverdueParked,
     /// A CPU that goes offline keeps a task.
     StuckOffline,
+    /// BPF does not know how many tasks are in flight, or which.
+    InFlightCount,
+    /// What has become of the tasks that were handed to user space does not add up.
+    Counters,
     /// The kernel has ended the scheduler.
     Ended,
 }
@@ -74,6 +79,8 @@ pub struct Invariants {
     changed_tasks: Vec<TaskId>,
     /// Tasks that wait in queues other than those of CPUs and limits, in no order.
     waiting: Vec<TaskId>,
+    /// Tasks in flight.
+    pub(crate) in_flight: InFlightTally,
     /// The engine sleeps since then, until somebody wakes it.
     engine_sleeps_since: Option<u64>,
     /// To be looked at, and when, earliest first.
@@ -146,8 +153,10 @@ pub fn check(machine: &mut Machine) {
         check_cpu(machine, cpu);
     }
     for id in std::mem::take(&mut machine.invariants.changed_tasks) {
+        machine.tally_in_flight(id);
         check_task(machine, id);
     }
+    machine.check_in_flight();
     for _ in 0..TASKS_PER_EVENT.min(machine.tasks.len()) {
         let id = machine.invariants.next_task;
         machine.invariants.next_task = (id + 1) % machine.tasks.len();

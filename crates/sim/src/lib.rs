@@ -8,6 +8,7 @@
 //! give the same trace, byte for byte.
 
 mod abi;
+mod accounting;
 #[cfg(test)]
 mod bandwidth;
 mod baseline;

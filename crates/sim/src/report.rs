@@ -208,10 +208,8 @@ fn limit(cgroup: &Cgroup) -> u64 {
 }
 
 fn counters(machine: &mut Machine) -> Vec<(&'static str, u64)> {
-    use std::sync::atomic::Ordering::Relaxed;
-    let stats = machine.cpu_stats();
-    let sum = |counter: Counter| stats.iter().map(|cpu| cpu.counters[counter as usize].load(Relaxed)).sum::<u64>();
-    Counter::ALL.iter().map(|(counter, name)| (*name, sum(*counter))).filter(|(_, number)| *number > 0).collect()
+    let all = Counter::ALL.iter().map(|(counter, name)| (*name, machine.counted(*counter)));
+    all.filter(|(_, number)| *number > 0).collect()
 }
 
 fn times([half, most, nearly_all, all]: [u64; 4]) -> String {

@@ -72,6 +72,7 @@ pub(crate) fn run_noting(
     run.restart_measuring();
     run.go_until(measured_from + scenario.duration_ms.get_ref() * MS);
     run.finish_measuring();
+    run.machine.check_counters();
     let duration_ns = run.machine.now - measured_from.min(run.machine.now);
     let report = SimulationReport::of(&mut run.machine, scenario, &run.works, duration_ns);
     let log = run.explorer.as_mut().map(|explorer| explorer.take_log()).unwrap_or_default();
@@ -99,6 +100,7 @@ impl<'a> Simulation<'a> {
             broken,
         );
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
+        machine.invariants.in_flight.may_leave_bits = options.plan.is_some();
         machine.fault = options.fault;
         // Where CPUs interrupt each other they need no turns.
         let has_turns = scenario.machine.shared_stream && options.plan.is_none();

@@ -104,6 +104,8 @@ pub struct Task {
     pub on_cpu: bool,
     /// The scheduler was told of it and has not dispatched it.
     pub in_bpf: bool,
+    /// It counts in `InFlightTally`.
+    pub is_tallied: bool,
     /// `ops.enqueue` is being called for it (`SCX_OPSS_QUEUEING`).
     pub is_enqueueing: bool,
     /// It is on its way to another run queue (`TASK_ON_RQ_MIGRATING`), and its `pi_lock` is held.
@@ -242,6 +244,7 @@ impl Task {
             cpu: identity.mask.first().unwrap_or(0),
             on_cpu: false,
             in_bpf: false,
+            is_tallied: false,
             is_enqueueing: false,
             is_migrating: false,
             in_custody: false,

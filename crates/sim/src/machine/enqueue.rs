@@ -328,6 +328,7 @@ impl Machine {
     pub(super) fn take_from_bpf(&mut self, cpu: usize, id: TaskId, flags: u64) {
         let in_custody = std::mem::take(&mut self.tasks[id].in_custody);
         if std::mem::take(&mut self.tasks[id].in_bpf) || in_custody {
+            self.note_task(id);
             self.op_dequeue(cpu, id, flags);
         }
     }

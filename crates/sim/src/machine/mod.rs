@@ -418,6 +418,11 @@ impl Machine {
         self.costs.kick_bound_ns() + ticks * 1_000_000_000 / self.profile.hz
     }
 
+    /// Another scheduler than the one that was compiled in.
+    pub(crate) fn is_baseline(&self) -> bool {
+        self.is_baseline
+    }
+
     /// The CPU on which the scheduler runs.
     pub(crate) fn this_cpu(&self) -> usize {
         self.this_cpu

@@ -42,6 +42,24 @@ fn broken_copies_are_noticed() {
     assert!(hogs.share < hogs.fair_share / 2, "{report}");
 }
 
+/// What BPF knows of tasks in flight, and counts of them, is compared with what there is.
+#[test]
+fn wrong_accounts_are_noticed() {
+    let outcome = |broken| {
+        let options = SimulationOptions { broken, kernel_seat: false, ..SimulationOptions::default() };
+        run(&scenario("faults"), &options)
+    };
+    for (copy, rule) in [
+        (BrokenCopy::MiscountedFlight, Rule::InFlightCount),
+        (BrokenCopy::StaleFlightBit, Rule::InFlightCount),
+        (BrokenCopy::UncountedSubmission, Rule::Counters),
+    ] {
+        let report = outcome(Some(copy));
+        assert!(report.violations.iter().any(|violation| violation.rule == rule), "{copy:?}\n{report}");
+    }
+    all_rules_hold(&outcome(None));
+}
+
 /// Set in the program that is to end: which of the copies it runs.
 const UNDEFINED: &str = "SCHERZO_TEST_UNDEFINED";
 /// What C does not define, and what is said of it.
