@@ -21,6 +21,7 @@ enum sim_fault {
 	SIM_MISCOUNTED_FLIGHT,
 	SIM_STALE_FLIGHT_BIT,
 	SIM_UNCOUNTED_SUBMISSION,
+	SIM_UNNOTED_IDLE,
 };
 
 static unsigned int sim_broken;

@@ -34,6 +34,8 @@ pub enum BrokenCopy {
     StaleFlightBit = 14,
     /// Tasks are handed to user space without being counted.
     UncountedSubmission = 15,
+    /// A CPU that goes from idle to idle does not note that it idles.
+    UnnotedIdle = 16,
 }
 
 /// Names of those whose lines are not in the source any more.

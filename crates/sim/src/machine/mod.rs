@@ -82,6 +82,8 @@ pub enum InjectedFault {
     NoParkingBarrier,
     /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
     KeptFromMigrating,
+    /// The kernel does not mark a CPU as idle again that goes from idle to idle.
+    IdleStaysUnmarked,
 }
 
 /// The scheduler inserts from `ops.dispatch`.

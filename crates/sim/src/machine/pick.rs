@@ -2,7 +2,7 @@
 
 use super::enqueue::{ENQ_HEAD, ENQ_LAST, SLICE_DEFAULT_NS, SLICE_INFINITE};
 use super::queue::{DsqTarget, GLOBAL};
-use super::{Dispatch, Machine, MachineEvent};
+use super::{Dispatch, InjectedFault, Machine, MachineEvent};
 use crate::abi::Ops;
 use crate::interleave::RunQueueLock;
 use crate::task::{State, TaskClass, TaskId};
@@ -105,7 +105,7 @@ impl Machine {
 
     /// The same task goes on, or the CPU still has none: then `pick_task_idle()` marks it idle again, and tells nobody.
     fn stay(&mut self, cpu: usize, next: Option<TaskId>) {
-        if next.is_none() {
+        if next.is_none() && self.fault != Some(InjectedFault::IdleStaysUnmarked) {
             self.idle.update(&self.topology, cpu, true);
         }
     }

@@ -8,6 +8,7 @@ mod builds;
 mod costs;
 mod eevdf;
 mod engine;
+mod extremes;
 mod frames;
 mod frequency;
 mod hubs;
