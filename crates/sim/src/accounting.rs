@@ -3,7 +3,7 @@
 use crate::abi::{self, InFlightCounts};
 use crate::invariants::Rule;
 use crate::machine::Machine;
-use crate::task::TaskId;
+use crate::task::{OpsState, TaskId};
 use scherzo_wire::layout::Counter;
 
 /// Tasks in flight, as the machine knows them.
@@ -20,9 +20,10 @@ impl Machine {
     /// The task was given to BPF and not dispatched, or is no longer: at the end of an event, all such tasks are in flight.
     pub(crate) fn tally_in_flight(&mut self, id: TaskId) {
         let task = &mut self.tasks[id];
-        if task.in_bpf != task.is_tallied {
-            task.is_tallied = task.in_bpf;
-            self.invariants.in_flight.nr += if task.in_bpf { 1 } else { -1 };
+        let is_in_flight = task.ops_state == OpsState::Queued;
+        if is_in_flight != task.is_tallied {
+            task.is_tallied = is_in_flight;
+            self.invariants.in_flight.nr += if is_in_flight { 1 } else { -1 };
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::accounting::InFlightTally;
 use crate::machine::{Machine, is_park};
-use crate::task::{State, TaskClass, TaskId, TaskPlace};
+use crate::task::{OpsState, State, TaskClass, TaskId, TaskPlace};
 use crate::user::ENGINE;
 
 /// User space has so long to answer before the scheduler goes on without it; with the time to notice.
@@ -221,7 +221,7 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         return;
     }
     let waited_ns = task.waits_since.map_or(0, |since| machine.now - since);
-    let in_flight_since = if task.in_bpf { machine.in_flight_since(id) } else { None };
+    let in_flight_since = if task.ops_state == OpsState::None { None } else { machine.in_flight_since(id) };
     let Some(since) = in_flight_since else {
         let what = format!("{} has waited for {waited_ns} ns where nobody looks", machine.name(id));
         report(machine, Rule::LostTask, what);
@@ -248,7 +248,7 @@ fn check_task_of_loaded(machine: &mut Machine, id: TaskId, watchdog_ns: u64) {
             waited_ns % SECOND_NS / 1_000_000
         );
         machine.fail(what);
-    } else if task.place == TaskPlace::None && !task.in_bpf {
+    } else if task.place == TaskPlace::None && task.ops_state == OpsState::None {
         let what = format!("{} has waited for {waited_ns} ns where nobody looks", machine.name(id));
         report(machine, Rule::LostTask, what);
     }

@@ -7,8 +7,8 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::abi::{CpuMask, DrainCallback, TaskStruct, sim_bpf_call_drain};
-use crate::interleave;
-use crate::machine::{Machine, MachineEvent, with_machine};
+use crate::interleave::{self, SharedObject};
+use crate::machine::{Machine, MachineEvent, QueueMove, with_machine};
 use crate::stats::PERFORMANCE_ALL;
 use crate::task::TaskId;
 use crate::traps::{current_run, sim_trap};
@@ -121,13 +121,13 @@ extern "C" fn scx_bpf_create_dsq(dsq_id: u64, _node: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_dsq_nr_queued(dsq_id: u64) -> i32 {
-    interleave::point();
+    interleave::look(SharedObject::Queue(dsq_id));
     with_machine(|machine| machine.nr_queued(dsq_id))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_dsq_peek(dsq_id: u64) -> *mut TaskStruct {
-    interleave::point();
+    interleave::look(SharedObject::Queue(dsq_id));
     with_machine(|machine| raw_of(machine, machine.peek(dsq_id)))
 }
 
@@ -145,14 +145,21 @@ extern "C" fn scx_bpf_dsq_insert_vtime(p: *mut TaskStruct, dsq_id: u64, slice: u
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_dsq_move_to_local(dsq_id: u64, _flags: u64) -> bool {
-    interleave::barrier();
     with_machine(|machine| machine.move_to_local(dsq_id))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sim_dsq_move(p: *mut TaskStruct, dsq_id: u64, flags: u64, by_vtime: bool) -> bool {
-    interleave::barrier();
-    with_machine(|machine| machine.move_between(id_of(p), dsq_id, flags, by_vtime))
+extern "C" fn sim_dsq_move(
+    walk: u64,
+    p: *mut TaskStruct,
+    dsq_id: u64,
+    flags: u64,
+    by_vtime: bool,
+    slice: u64,
+    vtime: u64,
+) -> bool {
+    let asked = QueueMove { dsq_id, flags, by_vtime, slice_ns: (slice != 0).then_some(slice), vtime };
+    with_machine(|machine| machine.move_between(walk, id_of(p), &asked))
 }
 
 #[unsafe(no_mangle)]
@@ -258,7 +265,6 @@ extern "C" fn sim_iter_dsq_new(dsq_id: u64) -> u64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_iter_dsq_next(walk: u64) -> *mut TaskStruct {
-    interleave::barrier();
     with_machine(|machine| {
         let next = machine.walk(walk);
         raw_of(machine, next)

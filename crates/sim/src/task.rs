@@ -41,8 +41,23 @@ pub enum TaskPlace {
     Queue(u64, (i64, u64)),
     /// Inserted from elsewhere into the local queue of this CPU, which has yet to take it in.
     Deferred(usize),
+    /// In none: this CPU moves it to a local queue (`holding_cpu`), out of this one (`p->scx.dsq`) if it was in one.
+    Held(usize, Option<u64>),
     /// In the queue that a CPU has while the scheduler is passed by.
     Bypassed(usize),
+}
+
+/// Whether the scheduler has the task in hand: `p->scx.ops_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpsState {
+    /// It has not.
+    None,
+    /// It is being told (`SCX_OPSS_QUEUEING`).
+    Queueing,
+    /// It has (`SCX_OPSS_QUEUED`).
+    Queued,
+    /// It has dispatched the task, which is on its way to a queue (`SCX_OPSS_DISPATCHING`).
+    Dispatching,
 }
 
 /// A direct dispatch that was asked for, and is carried out when the task is enqueued.
@@ -102,13 +117,11 @@ pub struct Task {
     pub cpu: usize,
     /// It is the current task of that CPU.
     pub on_cpu: bool,
-    /// The scheduler was told of it and has not dispatched it.
-    pub in_bpf: bool,
+    /// Whether the scheduler has it.
+    pub ops_state: OpsState,
     /// It counts in `InFlightTally`.
     pub is_tallied: bool,
-    /// `ops.enqueue` is being called for it (`SCX_OPSS_QUEUEING`).
-    pub is_enqueueing: bool,
-    /// It is on its way to another run queue (`TASK_ON_RQ_MIGRATING`), and its `pi_lock` is held.
+    /// It is on its way to another run queue (`TASK_ON_RQ_MIGRATING`).
     pub is_migrating: bool,
     /// The scheduler is to be told when a local queue takes it (`SCX_TASK_IN_CUSTODY`, from 7.1).
     pub in_custody: bool,
@@ -243,9 +256,8 @@ impl Task {
             state: State::Sleeping,
             cpu: identity.mask.first().unwrap_or(0),
             on_cpu: false,
-            in_bpf: false,
+            ops_state: OpsState::None,
             is_tallied: false,
-            is_enqueueing: false,
             is_migrating: false,
             in_custody: false,
             queue_seq: 0,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fastrand::Rng;
 use machines::random_scenario;
 use scherzo_sim::{
-    BrokenCopy, CpuSwitch, FailedRun, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SwitchPlan,
+    BrokenCopy, CpuSwitch, FailedRun, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SwitchPlan, Violation,
 };
 use scherzo_sim::{explore_all, explore_randomly, run};
 
@@ -21,6 +21,8 @@ const NR_CHANGES: usize = 3;
 const NR_PARKING_SEEDS: u64 = 10_000;
 /// How many machines are interrupted by chance.
 const NR_MACHINES: u64 = 600;
+/// The same where tasks are changed all the time, while CPUs fetch them from each other.
+const NR_CROWDED_MACHINES: u64 = 1_000;
 
 /// Three tasks on two CPUs, with the seed that says when they begin.
 fn small_machines() -> Vec<(&'static str, u64, String)> {
@@ -30,11 +32,13 @@ fn small_machines() -> Vec<(&'static str, u64, String)> {
         )
     };
     let hogs = |count: usize| format!("[[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = {count}\n");
+    let changes = "[[event]]\nat_us = 100\nevery_us = 60\nkind = \"nice\"\ngroup = \"hogs\"\n";
     let pair = "[[group]]\nname = \"pair\"\nkind = \"ping-pong\"\ncompute_us = 40\n";
     vec![
         ("hogs", 2, hogs(2) + &naps(1, "")),
         ("pinned", 1, hogs(1) + &naps(2, "cpus = [1]\n")),
         ("pair", 1, hogs(1) + pair),
+        ("changed", 1, hogs(2) + &naps(1, "") + changes),
     ]
 }
 
@@ -111,6 +115,88 @@ fn random_machines_keep_the_rules_when_cpus_interrupt_each_other() {
         }
     }
     assert!(nr_events > 100_000, "{nr_events} events say little");
+}
+
+/// Few CPUs and more tasks, which are changed every few microseconds: on their way from one queue to another, too.
+fn crowded_scenario(rng: &mut Rng) -> Scenario {
+    let nr_cpus = rng.usize(2..4);
+    let kernel = rng.choice(["6.18", "7.3"]).unwrap_or_default();
+    let is_limited = rng.bool();
+    let cgroup = if is_limited { "[[cgroup]]\nname = \"box\"\nquota_us = 2000\nperiod_us = 4000\n" } else { "" };
+    let of_cgroup = if is_limited { "cgroup = \"box\"\n" } else { "" };
+    let (nr_hogs, sleep_us) = (nr_cpus + rng.usize(1..4), rng.usize(20..200));
+    let mut event = |kind: &str, group: &str| {
+        let (at_us, every_us) = (rng.usize(1..100), rng.usize(10..100));
+        format!("[[event]]\nat_us = {at_us}\nevery_us = {every_us}\nkind = \"{kind}\"\ngroup = \"{group}\"\n")
+    };
+    let events: String =
+        ["nice", "affinity", "policy"].iter().flat_map(|kind| [event(kind, "hogs"), event(kind, "naps")]).collect();
+    let text = format!(
+        "about = \"\"\nduration_ms = 8\n[machine]\ncpus = {nr_cpus}\nkernel = \"{kernel}\"\nhz = 1000\n{cgroup}\
+         [[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = {nr_hogs}\n\
+         [[group]]\nname = \"naps\"\nkind = \"napper\"\ncount = 2\ncompute_us = 90\nsleep_us = {sleep_us}\n\
+         jitter_percent = 20\n{of_cgroup}{events}"
+    );
+    Scenario::parse("crowded.toml", &text).expect("a good scenario")
+}
+
+/// What goes wrong on a crowded machine; nothing if that is known.
+fn fault_when_crowded(seed: u64, fault: Option<InjectedFault>) -> Option<(String, Box<FailedRun>)> {
+    let mut rng = Rng::with_seed(seed);
+    let scenario = crowded_scenario(&mut rng);
+    let kernel_seat = rng.bool();
+    let options = SimulationOptions { seed, kernel_seat, fault, ..SimulationOptions::default() };
+    let failed = explore_randomly(&scenario, &options, seed, NR_CHANGES).err()?;
+    // Known, of the user seat: the engine is left to a CPU that is about to take another task while one idles, and an answered task is
+    // put where it had to be before its affinity changed.
+    let waits = |violation: &Violation| violation.rule == Rule::IdleBesideWaiting;
+    let is_known = !kernel_seat && failed.report.violations.iter().all(waits);
+    (!is_known).then(|| (format!("machine {seed}: {}", failed.arguments(&options)), failed))
+}
+
+#[test]
+fn tasks_that_change_on_their_way_between_queues_are_neither_lost_nor_run_twice() {
+    for seed in 0..NR_CROWDED_MACHINES {
+        if let Some((what, failed)) = fault_when_crowded(seed, None) {
+            panic!("{what}\n{}", failed.report);
+        }
+    }
+}
+
+/// While a CPU fetches a task from the run queue of another one, neither that nor the task's queue is locked for a moment, in which the
+/// task may be dequeued and queued anew: then it is no longer the one that was found.
+#[test]
+fn a_task_that_is_dequeued_while_a_cpu_fetches_it_is_noticed() {
+    let overlooked = Some(InjectedFault::OverlookedDequeue);
+    let found = (0..NR_CROWDED_MACHINES).find_map(|seed| fault_when_crowded(seed, overlooked));
+    let (what, failed) = found.expect("a CPU fetches a task that it should have left alone");
+    assert_ne!(failed.report.violations[0].rule, Rule::IdleBesideWaiting, "{what}\n{}", failed.report);
+    assert!(!failed.switches.is_empty(), "{what}: without interruptions nothing is wrong");
+}
+
+/// Slices end at the same tick on all CPUs, which then look at the same queue. If they had not locked it two of them would find the same
+/// task; nothing interrupts a CPU between its look and what it does then but the lock.
+#[test]
+fn a_queue_that_is_not_locked_while_a_cpu_looks_for_a_task_is_noticed() {
+    let explore = |kernel, seed, fault| {
+        let text = format!(
+            "about = \"\"\nduration_ms = 30\n[machine]\ncpus = 3\nkernel = \"{kernel}\"\nhz = 1000\n\
+             [[group]]\nname = \"hogs\"\nkind = \"hog\"\ncount = 8\nslice_us = 1000\n"
+        );
+        let scenario = Scenario::parse("in-step.toml", &text).expect("a good scenario");
+        let options = SimulationOptions { seed, fault, ..SimulationOptions::default() };
+        explore_randomly(&scenario, &options, seed, NR_CHANGES).map_err(|failed| (failed.arguments(&options), failed))
+    };
+    let unlocked = Some(InjectedFault::UnlockedSearch);
+    let found = (0..NR_CROWDED_MACHINES).find_map(|seed| explore("6.18", seed, unlocked).err());
+    let (arguments, failed) = found.expect("two CPUs take one task");
+    assert_eq!(failed.report.violations[0].rule, Rule::RunsTwice, "{arguments}\n{}", failed.report);
+    assert!(!failed.switches.is_empty(), "{arguments}: without interruptions nothing is wrong");
+    for (kernel, seed) in (0..NR_CROWDED_MACHINES / 4).flat_map(|seed| [("6.18", seed), ("7.3", seed)]) {
+        if let Err((arguments, failed)) = explore(kernel, seed, None) {
+            panic!("{kernel}: {arguments}\n{}", failed.report);
+        }
+    }
 }
 
 /// What an idle CPU has written is still in its store buffer when it looks at the queues: the other CPU does not see it idle, and it

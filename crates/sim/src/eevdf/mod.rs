@@ -186,7 +186,7 @@ extern "C" fn dispatch(cpu: i32, _prev: *mut TaskStruct) {
                 tree.cpus[cpu].needs_resched = false;
             }
             Some(id) => {
-                machine.move_between(id, LOCAL_ON | cpu as u64, 0, false);
+                machine.requeue(id, LOCAL_ON | cpu as u64);
             }
             None => {}
         }
@@ -236,7 +236,7 @@ extern "C" fn tick(p: *mut TaskStruct) {
         for pulled in balance::at_tick(tree, machine, cpu) {
             follow(tree, machine, pulled, cpu);
             machine.tasks[pulled].cpu = cpu;
-            machine.move_between(pulled, cpu as u64, 0, false);
+            machine.requeue(pulled, cpu as u64);
         }
         if let Some(idle) = balance::idle_cpu_to_kick(tree, machine, cpu) {
             machine.kick_from_bpf(idle as i32, KICK_IDLE);
@@ -249,7 +249,7 @@ extern "C" fn cpu_offline(cpu: i32) {
     let cpu = cpu as usize;
     with_tree(|_, machine| {
         for id in machine.queued_in(cpu as u64) {
-            machine.move_between(id, LOCAL_ON | cpu as u64, 0, false);
+            machine.requeue(id, LOCAL_ON | cpu as u64);
         }
     });
 }

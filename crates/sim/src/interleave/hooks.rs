@@ -5,14 +5,20 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{CALL, EXPLORER, Explorer, LaneWait, coroutine};
+use super::{CALL, EXPLORER, Explorer, LaneWait, SharedObject, coroutine};
 use crate::task::TaskId;
 
 /// The explorer of this run, if there is one.
-fn with_explorer<R>(f: impl FnOnce(&mut Explorer) -> R) -> Option<R> {
+pub(super) fn with_explorer<R>(f: impl FnOnce(&mut Explorer) -> R) -> Option<R> {
     let explorer = EXPLORER.get();
     // SAFETY: it lives as long as the run, and no reference to it is kept while another coroutine runs.
     (!explorer.is_null()).then(|| f(unsafe { &mut *explorer }))
+}
+
+/// Whether CPUs interrupt each other. Runs where they do not are to lose no time here.
+#[inline]
+pub(super) fn is_exploring() -> bool {
+    !EXPLORER.get().is_null()
 }
 
 /// The CPU has come to a place where another one may go on.
@@ -35,43 +41,28 @@ pub(crate) fn store(word: &AtomicU64, value: u64) {
     word.store(value, Relaxed);
 }
 
-/// Holds the lock of a CPU's run queue as long as it is there.
-pub(crate) struct RunQueueLock(Option<usize>);
-
-impl RunQueueLock {
-    /// Waits until the lock is free.
-    pub(crate) fn hold(cpu: usize) -> Self {
-        with_explorer(Explorer::drain_running);
-        wait_for(LaneWait::RunQueue(cpu));
-        Self(with_explorer(|explorer| explorer.lock(cpu)).map(|()| cpu))
-    }
+/// The CPU is about to change what others may look at; before that another one may go on.
+pub(crate) fn touch(what: SharedObject) {
+    access(what, true);
 }
 
-impl Drop for RunQueueLock {
-    fn drop(&mut self) {
-        if let Some(cpu) = self.0 {
-            with_explorer(|explorer| explorer.unlock(cpu));
-        }
+/// The CPU is about to look at what others may change.
+pub(crate) fn look(what: SharedObject) {
+    access(what, false);
+}
+
+fn access(what: SharedObject, changes: bool) {
+    if !is_exploring() {
+        return;
     }
+    let number = what.number();
+    with_explorer(|explorer| explorer.note_access(number, changes, number));
+    at_point(number);
 }
 
 /// Whether somebody holds the lock of the CPU's run queue.
 pub(crate) fn is_locked(cpu: usize) -> bool {
     with_explorer(|explorer| explorer.locks[cpu].is_some()).unwrap_or(false)
-}
-
-/// Waits until the lock of another CPU's run queue is free, without that of `own` meanwhile. True if it was not at once, so that things may
-/// have changed.
-pub(crate) fn pass_lock(own: usize, other: usize) -> bool {
-    let blocked = with_explorer(|explorer| !explorer.is_free(other)).unwrap_or(false);
-    if !blocked {
-        return false;
-    }
-    let held = with_explorer(|explorer| explorer.locks[own].take()).flatten();
-    wait_for(LaneWait::RunQueue(other));
-    wait_for(LaneWait::RunQueue(own));
-    with_explorer(|explorer| explorer.locks[own] = held);
-    true
 }
 
 /// Waits until the task has left its CPU.
@@ -84,13 +75,18 @@ pub(crate) fn wait_until_enqueued(id: TaskId) {
     wait_for(LaneWait::Enqueued(id));
 }
 
+/// Waits until the task is in the queue that it is being dispatched to.
+pub(crate) fn wait_until_dispatched(id: TaskId) {
+    wait_for(LaneWait::Dispatched(id));
+}
+
 /// Waits until the task has arrived where it is being moved to.
 pub(crate) fn wait_until_migrated(id: TaskId) {
     wait_for(LaneWait::Migrated(id));
 }
 
-fn wait_for(what: LaneWait) {
-    loop {
+pub(super) fn wait_for(what: LaneWait) {
+    while is_exploring() {
         let waits = with_explorer(|explorer| explorer.must_wait(what)).unwrap_or(false);
         if !waits {
             return;

@@ -9,6 +9,7 @@
 mod coroutine;
 mod drive;
 mod hooks;
+mod locks;
 mod search;
 mod stores;
 
@@ -20,10 +21,11 @@ use std::ops::RangeInclusive;
 use self::coroutine::Coroutine;
 use self::stores::StoreBuffer;
 use crate::machine::{LaneContext, Machine, MachineEvent};
-use crate::task::{State, TaskId};
+use crate::task::{OpsState, State, TaskId};
 
-pub(crate) use self::hooks::{RunQueueLock, barrier, is_locked, pass_lock, point, store};
-pub(crate) use self::hooks::{wait_until_enqueued, wait_until_migrated, wait_until_off_cpu};
+pub(crate) use self::hooks::{barrier, is_locked, look, point, store, touch};
+pub(crate) use self::hooks::{wait_until_dispatched, wait_until_enqueued, wait_until_migrated, wait_until_off_cpu};
+pub(crate) use self::locks::{LockWalk, QueueLock, RunQueueLock, SharedObject, TaskLock};
 pub use self::search::{Exploration, FailedRun, explore_all, explore_randomly};
 
 /// Events of different CPUs within this time may overlap: about what a callback takes.
@@ -107,10 +109,14 @@ pub(crate) struct RunLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LaneWait {
     RunQueue(usize),
+    Queue(u64),
+    Task(TaskId),
     /// The task, which is about to sleep, has left its CPU (`p->on_cpu`).
     OffCpu(TaskId),
     /// `ops.enqueue` is over for the task (`SCX_OPSS_QUEUEING`).
     Enqueued(TaskId),
+    /// The task is in the queue that it was dispatched to (`SCX_OPSS_DISPATCHING`).
+    Dispatched(TaskId),
     /// The task has arrived on its new run queue.
     Migrated(TaskId),
 }
@@ -150,6 +156,10 @@ pub(crate) struct Explorer {
     interrupted: Vec<usize>,
     /// By CPU: which lane has locked its run queue, and how often.
     locks: Vec<Option<(usize, u32)>>,
+    /// Queues that are locked.
+    queue_locks: BTreeSet<u64>,
+    /// Tasks that are locked: by which lane, and how often.
+    task_locks: BTreeMap<TaskId, (usize, u32)>,
     next: Option<CpuSwitch>,
     episode_ends: u64,
     episode: u64,
@@ -184,6 +194,8 @@ impl Explorer {
             running: None,
             interrupted: Vec::new(),
             locks: vec![None; nr_cpus],
+            queue_locks: BTreeSet::new(),
+            task_locks: BTreeMap::new(),
             next: None,
             episode_ends: 0,
             episode: 0,
@@ -233,10 +245,6 @@ impl Explorer {
         }
     }
 
-    fn is_free(&self, cpu: usize) -> bool {
-        self.locks[cpu].is_none_or(|(lane, _)| Some(lane) == self.running)
-    }
-
     fn lock(&mut self, cpu: usize) {
         let Some(lane) = self.running else { return };
         let nr = self.locks[cpu].map_or(0, |(_, nr)| nr);
@@ -245,6 +253,30 @@ impl Explorer {
 
     fn unlock(&mut self, cpu: usize) {
         self.locks[cpu] = self.locks[cpu].and_then(|(lane, nr)| (nr > 1).then_some((lane, nr - 1)));
+    }
+
+    fn lock_queue(&mut self, dsq_id: u64) {
+        if self.running.is_some() {
+            self.queue_locks.insert(dsq_id);
+        }
+    }
+
+    fn unlock_queue(&mut self, dsq_id: u64) {
+        self.queue_locks.remove(&dsq_id);
+    }
+
+    fn lock_task(&mut self, id: TaskId) {
+        if let Some(lane) = self.running {
+            self.task_locks.entry(id).or_insert((lane, 0)).1 += 1;
+        }
+    }
+
+    fn unlock_task(&mut self, id: TaskId) {
+        if let Some((lane, nr)) = self.task_locks.remove(&id)
+            && nr > 1
+        {
+            self.task_locks.insert(id, (lane, nr - 1));
+        }
     }
 
     fn must_wait(&self, what: LaneWait) -> bool {
@@ -260,7 +292,11 @@ impl Explorer {
                 with_machine_of_run(|machine| machine.tasks[id].on_cpu && machine.tasks[id].state == State::Sleeping)
             }
             LaneWait::Migrated(id) => with_machine_of_run(|machine| machine.tasks[id].is_migrating),
-            LaneWait::Enqueued(id) => with_machine_of_run(|machine| machine.tasks[id].is_enqueueing),
+            LaneWait::Task(id) => self.task_locks.get(&id).is_some_and(|(holder, _)| *holder != lane),
+            // Also for a CPU that holds it itself: in the kernel that would be for ever.
+            LaneWait::Queue(dsq_id) => self.queue_locks.contains(&dsq_id),
+            LaneWait::Enqueued(id) => is_in_ops_state(id, OpsState::Queueing),
+            LaneWait::Dispatched(id) => is_in_ops_state(id, OpsState::Dispatching),
         }
     }
 
@@ -426,6 +462,10 @@ impl Drop for Explorer {
 
 thread_local! {
     static MACHINE: Cell<*mut Machine> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+fn is_in_ops_state(id: TaskId, state: OpsState) -> bool {
+    with_machine_of_run(|machine| machine.tasks[id].ops_state == state)
 }
 
 fn with_machine_of_run<R>(f: impl FnOnce(&mut Machine) -> R) -> R {

@@ -3,7 +3,7 @@
 use super::Machine;
 use super::enqueue::SLICE_BYPASS_NS;
 use super::queue::{DsqTarget, GLOBAL};
-use crate::task::{TaskClass, TaskId, TaskPlace};
+use crate::task::{OpsState, TaskClass, TaskId, TaskPlace};
 
 impl Machine {
     /// Begins or ends. Each runnable task is taken off its run queue and put back, so that it goes by the new rule.
@@ -37,7 +37,7 @@ impl Machine {
             return;
         }
         self.note_task(id);
-        self.tasks[id].in_bpf = false;
+        self.tasks[id].ops_state = OpsState::None;
         self.tasks[id].direct = None;
         self.tasks[id].kernel_mut().scx.slice = SLICE_BYPASS_NS;
         self.tasks[id].place = TaskPlace::Bypassed(cpu);
@@ -51,10 +51,12 @@ impl Machine {
             let waiting = self.cpus.iter().flat_map(|other| other.bypassed.iter().copied());
             waiting.into_iter().find(|id| self.may_move_to(*id, cpu))
         };
-        if let Some(id) = own.or_else(others) {
-            self.leave_place(id);
-            self.tasks[id].cpu = cpu;
-            self.dispatch_enqueue(id, DsqTarget::Local(cpu), 0, false);
+        let Some(id) = own.or_else(others) else { return };
+        if self.tasks[id].cpu == cpu {
+            self.unlink(id);
+            self.link_local(id, cpu, 0);
+        } else {
+            self.fetch(id, cpu, None);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use crate::abi::{CpuMask, CssSet, TaskGroup};
-use crate::interleave::{self, RunQueueLock};
+use crate::interleave::{self, RunQueueLock, TaskLock};
 use crate::scenario::SchedPolicySpec;
 use crate::task::{State, Task, TaskClass, TaskId};
 
@@ -12,20 +12,21 @@ const RESTORE: u64 = 0x2;
 
 impl Machine {
     /// `task_rq_lock()`: the task's CPU, whose run queue is locked. Another CPU may take the task meanwhile.
-    fn lock_task(&self, id: TaskId) -> (usize, RunQueueLock) {
+    fn lock_task(&self, id: TaskId) -> (usize, TaskLock, RunQueueLock) {
+        let task_lock = TaskLock::hold(id);
         loop {
             interleave::wait_until_migrated(id);
             let cpu = self.tasks[id].cpu;
             let locked = RunQueueLock::hold(cpu);
             if self.tasks[id].cpu == cpu && !self.tasks[id].is_migrating {
-                return (cpu, locked);
+                return (cpu, task_lock, locked);
             }
         }
     }
 
     /// Takes a task off its run queue, changes it, and puts it back. A current task stays on its CPU.
     fn change(&mut self, id: TaskId, by: impl FnOnce(&mut Task)) {
-        let (cpu, _locked) = self.lock_task(id);
+        let (cpu, _task_lock, _locked) = self.lock_task(id);
         let caller = self.online_cpu(0);
         let is_queued = self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued();
         let is_current = self.cpus[cpu].curr == Some(id);
@@ -62,6 +63,7 @@ impl Machine {
         if self.tasks[id].state == State::Dead || mask.and(&self.topology.active).is_empty() {
             return;
         }
+        let _locked = TaskLock::hold(id);
         self.change(id, |task| task.allow(mask));
         self.op_set_cpumask(self.online_cpu(0), id);
         self.move_if_forbidden(id);
@@ -116,7 +118,7 @@ impl Machine {
     /// `move_queued_task()`, if the task is still waiting on that CPU once its run queue is locked.
     pub(super) fn move_queued(&mut self, on_cpu: usize, id: TaskId, to: usize) {
         let from = self.tasks[id].cpu;
-        let (cpu, locked) = self.lock_task(id);
+        let (cpu, _task_lock, locked) = self.lock_task(id);
         if cpu != from || self.cpus[cpu].curr == Some(id) || self.tasks[id].state != State::Runnable {
             return;
         }

@@ -3,15 +3,15 @@
 use super::queue::DsqTarget;
 use super::{Dispatch, InjectedFault, Inserted, Machine, MachineEvent};
 use crate::abi::Ops;
-use crate::interleave;
-use crate::task::{DirectDispatch, State, TaskClass, TaskId, TaskPlace};
+use crate::interleave::{self, QueueLock, SharedObject};
+use crate::task::{DirectDispatch, OpsState, State, TaskClass, TaskId, TaskPlace};
 
 /// `SCX_ENQ_WAKEUP`.
 pub(super) const ENQ_WAKEUP: u64 = 0x1;
 /// `SCX_ENQ_HEAD`.
 pub(super) const ENQ_HEAD: u64 = 0x10;
 /// `SCX_ENQ_PREEMPT`.
-const ENQ_PREEMPT: u64 = 1 << 32;
+pub(super) const ENQ_PREEMPT: u64 = 1 << 32;
 /// `SCX_ENQ_REENQ`.
 const ENQ_REENQ: u64 = 1 << 40;
 /// `SCX_ENQ_LAST`.
@@ -52,21 +52,21 @@ impl Machine {
         }
         if self.tasks[id].direct.is_none() {
             let task = &mut self.tasks[id];
-            task.in_bpf = true;
+            task.ops_state = OpsState::Queueing;
             task.in_custody = self.profile.dequeues_from_queues;
             task.queue_seq += 1;
             self.note_task(id);
             let outer = self.enqueuing.replace(id);
-            self.tasks[id].is_enqueueing = true;
             self.op_enqueue(on_cpu, id, flags);
-            self.tasks[id].is_enqueueing = false;
             self.enqueuing = outer;
+            if self.tasks[id].direct.is_none() {
+                self.tasks[id].ops_state = OpsState::Queued;
+            }
         }
         if let Some(direct) = self.tasks[id].direct.take() {
             // `task_dsq_custody`: what goes to a queue of the kernel's at once never was the scheduler's.
             let own = self.profile.dequeues_from_queues && direct.dsq_id & super::queue::BUILTIN == 0;
             self.tasks[id].in_custody = own;
-            self.tasks[id].in_bpf = false;
             self.direct_dispatch(id, direct, flags);
         }
     }
@@ -95,6 +95,7 @@ impl Machine {
         match self.target(direct.dsq_id, cpu) {
             DsqTarget::Local(other) if other != cpu => {
                 self.tasks[id].direct = Some(DirectDispatch { flags, ..direct });
+                self.tasks[id].ops_state = OpsState::None;
                 self.tasks[id].place = TaskPlace::Deferred(cpu);
                 self.cpus[cpu].deferred.push(id);
                 self.interrupt_soon(cpu);
@@ -103,70 +104,46 @@ impl Machine {
         }
     }
 
-    /// `process_ddsp_deferred_locals()`.
+    /// `process_ddsp_deferred_locals()`: the run queue is not locked all the time, so that tasks come and go meanwhile.
     pub(super) fn take_in_deferred(&mut self, cpu: usize) {
-        for id in std::mem::take(&mut self.cpus[cpu].deferred) {
-            self.tasks[id].place = TaskPlace::None;
-            if let Some(direct) = self.tasks[id].direct.take() {
-                let target = self.target(direct.dsq_id, cpu);
-                self.dispatch_anywhere(id, target, direct.flags, direct.by_vtime);
+        while let Some(&id) = self.cpus[cpu].deferred.first() {
+            self.unlink(id);
+            if let Some(direct) = self.tasks[id].direct.take()
+                && let DsqTarget::Local(to) = self.target(direct.dsq_id, cpu)
+            {
+                self.dispatch_to_local(id, cpu, to, direct.flags);
             }
         }
     }
 
-    /// `dispatch_to_local_dsq()`, and `dispatch_enqueue()` for all other queues.
-    fn dispatch_anywhere(&mut self, id: TaskId, target: DsqTarget, flags: u64, by_vtime: bool) {
-        if let DsqTarget::Local(cpu) = target
-            && self.tasks[id].cpu != cpu
-        {
-            interleave::pass_lock(self.tasks[id].cpu, cpu);
-            if !self.may_move_to(id, cpu) {
-                let name = self.name(id);
-                self.fail(format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {name}"));
-                self.dispatch_enqueue(id, DsqTarget::Queue(super::queue::GLOBAL), flags, false);
-                return;
-            }
-            self.tasks[id].cpu = cpu;
-        }
-        self.dispatch_enqueue(id, target, flags, by_vtime);
-    }
-
-    /// `task_can_run_on_remote_rq()`.
-    pub(crate) fn may_move_to(&self, id: TaskId, cpu: usize) -> bool {
-        let task = &self.tasks[id];
-        task.may_run_on(cpu) && task.kernel().migration_disabled == 0 && self.topology.active.has(cpu)
-    }
-
-    /// `dispatch_enqueue()`.
+    /// `dispatch_enqueue()`. The scheduler is done with the task only once it is in its queue: until then others wait.
     pub(super) fn dispatch_enqueue(&mut self, id: TaskId, target: DsqTarget, flags: u64, by_vtime: bool) {
-        self.tasks[id].in_bpf = false;
         match target {
             DsqTarget::Queue(dsq_id) => {
+                let _locked = QueueLock::hold(dsq_id);
                 self.insert_into_queue(id, dsq_id, by_vtime, flags & (ENQ_HEAD | ENQ_PREEMPT) != 0);
+                if dsq_id == super::queue::GLOBAL {
+                    self.leave_custody(id);
+                }
             }
             DsqTarget::Local(cpu) => {
-                self.note_task(id);
+                self.link_local(id, cpu, flags);
                 self.leave_custody(id);
-                self.tasks[id].place = TaskPlace::Local(cpu);
-                if flags & (ENQ_HEAD | ENQ_PREEMPT) != 0 {
-                    self.cpus[cpu].local.push_front(id);
-                } else {
-                    self.cpus[cpu].local.push_back(id);
-                }
                 self.notice_local(id, cpu, flags & ENQ_PREEMPT != 0);
             }
         }
+        self.tasks[id].ops_state = OpsState::None;
     }
 
     /// `call_task_dequeue()`, from 7.1.
-    fn leave_custody(&mut self, id: TaskId) {
+    pub(super) fn leave_custody(&mut self, id: TaskId) {
         if std::mem::take(&mut self.tasks[id].in_custody) {
             self.op_dequeue(self.this_cpu(), id, 0);
         }
     }
 
     /// The end of `dispatch_enqueue()` for a local queue: the CPU is interrupted if it idles, or has to give way.
-    fn notice_local(&mut self, id: TaskId, cpu: usize, preempt: bool) {
+    pub(super) fn notice_local(&mut self, id: TaskId, cpu: usize, preempt: bool) {
         match self.cpus[cpu].curr {
             None => self.resched(cpu),
             Some(curr) if preempt && curr != id && self.tasks[curr].class == TaskClass::Ext => {
@@ -240,60 +217,8 @@ impl Machine {
             if let Some(dispatch) = &mut self.dispatch {
                 dispatch.nr_moved += 1;
             }
-            interleave::wait_until_enqueued(task);
-            if self.tasks[task].in_bpf && self.tasks[task].queue_seq == queue_seq {
-                self.tasks[task].in_bpf = false;
-                let target = self.target(dsq_id, cpu);
-                self.dispatch_anywhere(task, target, flags, by_vtime);
-            } else {
-                self.stats.nr_dropped += 1;
-            }
+            self.finish_dispatch(cpu, task, queue_seq, (dsq_id, flags, by_vtime));
         }
-    }
-
-    /// `scx_bpf_dsq_move_to_local()`.
-    pub(crate) fn move_to_local(&mut self, dsq_id: u64) -> bool {
-        self.flush_dispatch();
-        let Some(cpu) = self.dispatch.as_ref().map(|dispatch| dispatch.cpu) else {
-            self.fail("move to a local DSQ outside of a dispatch".to_owned());
-            return false;
-        };
-        if !self.queues.contains_key(&dsq_id) {
-            self.fail(format!("invalid DSQ ID 0x{dsq_id:016x}"));
-            return false;
-        }
-        let moved = self.consume(dsq_id, cpu);
-        if let Some(dispatch) = &mut self.dispatch {
-            dispatch.nr_moved += u32::from(moved);
-        }
-        moved
-    }
-
-    /// `consume_dispatch_q()`: the first task that the CPU may run.
-    pub(super) fn consume(&mut self, dsq_id: u64, cpu: usize) -> bool {
-        let Some(queue) = self.queues.get(&dsq_id) else { return false };
-        let found = queue.tasks.values().copied().find(|id| self.tasks[*id].cpu == cpu || self.may_move_to(*id, cpu));
-        let Some(id) = found else { return false };
-        // `consume_remote_task()`: the other run queue's lock is taken, this one's is not held meanwhile.
-        if self.tasks[id].cpu != cpu && interleave::pass_lock(cpu, self.tasks[id].cpu) {
-            return self.consume(dsq_id, cpu);
-        }
-        self.leave_place(id);
-        self.tasks[id].cpu = cpu;
-        self.dispatch_enqueue(id, DsqTarget::Local(cpu), 0, false);
-        true
-    }
-
-    /// `scx_bpf_dsq_move()` and its twin for `dsq_vtime`.
-    pub(crate) fn move_between(&mut self, id: TaskId, dsq_id: u64, flags: u64, by_vtime: bool) -> bool {
-        if !matches!(self.tasks[id].place, TaskPlace::Queue(..)) {
-            return false;
-        }
-        self.leave_place(id);
-        let cpu = self.tasks[id].cpu;
-        let target = self.target(dsq_id, cpu);
-        self.dispatch_anywhere(id, target, flags, by_vtime);
-        true
     }
 
     /// `reenq_local()`: what waits in the CPU's local queue is enqueued anew.
@@ -324,11 +249,23 @@ impl Machine {
         self.interrupt_soon(cpu);
     }
 
-    /// `ops_dequeue()`: the scheduler loses a task that it had in hand; from 7.1 also one that waits in a queue of its own.
+    /// `ops_dequeue()`: the scheduler loses a task that it had in hand; from 7.1 also one that waits in a queue of its own. One that is being
+    /// dispatched arrives first.
     pub(super) fn take_from_bpf(&mut self, cpu: usize, id: TaskId, flags: u64) {
-        let in_custody = std::mem::take(&mut self.tasks[id].in_custody);
-        if std::mem::take(&mut self.tasks[id].in_bpf) || in_custody {
+        interleave::touch(SharedObject::OpsState(id));
+        let is_told_first = !self.profile.dequeues_from_queues;
+        if self.tasks[id].ops_state == OpsState::Queued {
             self.note_task(id);
+            if is_told_first {
+                self.op_dequeue(cpu, id, flags);
+            }
+            // While it was told another CPU may have begun to dispatch the task.
+            if self.tasks[id].ops_state == OpsState::Queued {
+                self.tasks[id].ops_state = OpsState::None;
+            }
+        }
+        interleave::wait_until_dispatched(id);
+        if std::mem::take(&mut self.tasks[id].in_custody) {
             self.op_dequeue(cpu, id, flags);
         }
     }

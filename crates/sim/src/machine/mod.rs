@@ -14,6 +14,7 @@ mod pick;
 mod queue;
 mod rings;
 mod stream;
+mod transfer;
 mod wake;
 
 use std::cell::{Cell, RefCell};
@@ -35,8 +36,10 @@ use crate::trace::Trace;
 pub use self::cpu::Cpu;
 pub use self::idle::IdleMasks;
 pub use self::queue::Queue;
+use self::queue::Walk;
 pub use self::rings::Rings;
 pub use self::stream::SharedStream;
+pub(crate) use self::transfer::QueueMove;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +83,10 @@ pub enum InjectedFault {
     ForgottenKicks,
     /// What the engine says of its parking may take effect after its second look.
     NoParkingBarrier,
+    /// A CPU looks for a task to take before it has locked the queue.
+    UnlockedSearch,
+    /// A CPU that fetches a task does not notice that the task was dequeued while no lock was held.
+    OverlookedDequeue,
     /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
     KeptFromMigrating,
     /// The kernel does not mark a CPU as idle again that goes from idle to idle.
@@ -159,8 +166,8 @@ pub struct Machine {
     dispatch: Option<Dispatch>,
     enqueuing: Option<TaskId>,
     timers: Vec<Timer>,
-    iterators: BTreeMap<u64, std::vec::IntoIter<TaskId>>,
-    nr_iterators: u64,
+    walks: BTreeMap<u64, Walk>,
+    nr_walks: u64,
     next_sequence: u64,
     bypassing: bool,
     is_unregistered: bool,
@@ -247,8 +254,8 @@ impl Machine {
             dispatch: None,
             enqueuing: None,
             timers: Vec::new(),
-            iterators: BTreeMap::new(),
-            nr_iterators: 0,
+            walks: BTreeMap::new(),
+            nr_walks: 0,
             next_sequence: 0,
             bypassing: false,
             is_unregistered: false,

@@ -49,6 +49,8 @@ impl Machine {
         if realtime.is_none() || balances_first {
             self.balance(cpu, prev);
         }
+        // Meanwhile the run queue was not always locked: a task of a higher class may have come (`RETRY_TASK` in later kernels).
+        let realtime = self.cpus[cpu].realtime.front().copied();
         if realtime.is_some() {
             return realtime;
         }

@@ -1,8 +1,10 @@
 //! Dispatch queues: by arrival or by `dsq_vtime`, never both at a time.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::Machine;
+use crate::interleave::QueueLock;
 use crate::task::{TaskId, TaskPlace};
 
 /// `SCX_DSQ_FLAG_BUILTIN`.
@@ -22,6 +24,16 @@ pub struct Queue {
     /// By key; tasks of the same key in the order of their arrival.
     pub tasks: BTreeMap<(i64, u64), TaskId>,
     by_vtime: bool,
+}
+
+/// A walk through a queue: `struct bpf_iter_scx_dsq_kern`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    pub(super) dsq_id: u64,
+    /// Tasks with a later number came after the walk had begun.
+    pub(super) began: u64,
+    /// Where the last task was.
+    at: Option<(i64, u64)>,
 }
 
 /// What a queue's number means.
@@ -113,10 +125,22 @@ impl Machine {
         self.note_waiting(id, dsq_id);
     }
 
-    /// `dispatch_dequeue()`: out of whichever queue the task is in.
+    /// `dispatch_dequeue()`: out of whichever queue the task is in. Its run queue is locked, so that it leaves that queue in no other way
+    /// than into the hands of a CPU that moves it, and that one notices.
     pub(super) fn leave_place(&mut self, id: TaskId) {
+        let queue = match self.tasks[id].place {
+            TaskPlace::Queue(dsq_id, _) => Some(dsq_id),
+            TaskPlace::Held(_, dsq_id) => dsq_id,
+            _ => None,
+        };
+        let _locked = queue.map(QueueLock::hold);
+        self.unlink(id);
+    }
+
+    /// `task_unlink_from_dsq()`: the same where the queue is locked.
+    pub(super) fn unlink(&mut self, id: TaskId) {
         match std::mem::replace(&mut self.tasks[id].place, TaskPlace::None) {
-            TaskPlace::None => {}
+            TaskPlace::None | TaskPlace::Held(..) => {}
             TaskPlace::Local(cpu) => self.cpus[cpu].local.retain(|other| *other != id),
             TaskPlace::Deferred(cpu) => self.cpus[cpu].deferred.retain(|other| *other != id),
             TaskPlace::Bypassed(cpu) => self.cpus[cpu].bypassed.retain(|other| *other != id),
@@ -129,22 +153,27 @@ impl Machine {
         }
     }
 
-    /// Begins to walk through a queue; the tasks that are in it now.
+    /// `bpf_iter_scx_dsq_new()`: begins to walk through a queue.
     pub(crate) fn begin_walk(&mut self, dsq_id: u64) -> u64 {
-        let tasks = self.queued_in(dsq_id);
-        self.nr_iterators += 1;
-        self.iterators.insert(self.nr_iterators, tasks.into_iter());
-        self.nr_iterators
+        self.nr_walks += 1;
+        self.walks.insert(self.nr_walks, Walk { dsq_id, began: self.next_sequence, at: None });
+        self.nr_walks
     }
 
-    /// The next task of the walk that still is in a queue.
+    /// `bpf_iter_scx_dsq_next()`: the next task of those that are in the queue since before the walk began.
     pub(crate) fn walk(&mut self, walk: u64) -> Option<TaskId> {
-        let tasks = &self.tasks;
-        self.iterators.get_mut(&walk)?.find(|id| matches!(tasks[*id].place, TaskPlace::Queue(..)))
+        let Walk { dsq_id, began, at } = *self.walks.get(&walk)?;
+        let _locked = QueueLock::hold(dsq_id);
+        let behind = at.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut left = self.queues.get(&dsq_id)?.tasks.range((behind, Bound::Unbounded));
+        let next = left.find(|((_, sequence), _)| *sequence <= began).map(|(key, id)| (*key, *id));
+        let (key, id) = next?;
+        self.walks.insert(walk, Walk { dsq_id, began, at: Some(key) });
+        Some(id)
     }
 
     /// The walk is over.
     pub(crate) fn end_walk(&mut self, walk: u64) {
-        self.iterators.remove(&walk);
+        self.walks.remove(&walk);
     }
 }

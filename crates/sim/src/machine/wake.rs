@@ -3,7 +3,7 @@
 use super::Machine;
 use super::enqueue::{ENQ_WAKEUP, SLICE_DEFAULT_NS};
 use super::queue::LOCAL;
-use crate::interleave::{self, RunQueueLock};
+use crate::interleave::{self, RunQueueLock, TaskLock};
 use crate::task::{DirectDispatch, State, TaskClass, TaskId};
 
 /// `SCX_WAKE_FORK`.
@@ -29,6 +29,7 @@ impl Machine {
     }
 
     fn activate(&mut self, on_cpu: usize, id: TaskId, wake_flags: u64, enq_flags: u64) {
+        let _locked = (self.tasks[id].class == TaskClass::Ext).then(|| TaskLock::hold(id));
         if self.tasks[id].state != State::Sleeping {
             return;
         }

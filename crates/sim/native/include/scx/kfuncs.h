@@ -19,7 +19,7 @@ struct task_struct *sim_dsq_peek(u64 dsq_id);
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags);
 void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags);
 bool sim_dsq_move_to_local(u64 dsq_id, u64 enq_flags);
-bool sim_dsq_move(struct task_struct *p, u64 dsq_id, u64 enq_flags, bool by_vtime);
+bool sim_dsq_move(u64 walk, struct task_struct *p, u64 dsq_id, u64 enq_flags, bool by_vtime, u64 slice, u64 vtime);
 u32 scx_bpf_dispatch_nr_slots(void);
 void sim_task_set_slice(struct task_struct *p, u64 slice);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
@@ -100,13 +100,11 @@ static const bool __scx_prolog_disables_migration;
 static inline bool sim_dsq_move_from(struct bpf_iter_scx_dsq *iter, struct task_struct *p, u64 dsq_id, u64 enq_flags,
 				     bool by_vtime)
 {
-	if (iter->slice)
-		p->scx.slice = iter->slice;
-	if (iter->has_vtime)
-		p->scx.dsq_vtime = iter->vtime;
+	u64 slice = iter->slice, vtime = iter->has_vtime ? iter->vtime : p->scx.dsq_vtime;
+
 	iter->slice = 0;
 	iter->has_vtime = false;
-	return sim_dsq_move(p, dsq_id, enq_flags, by_vtime);
+	return sim_dsq_move(iter->state, p, dsq_id, enq_flags, by_vtime, slice, vtime);
 }
 
 static inline void sim_iter_dsq_end(struct bpf_iter_scx_dsq *iter)
