@@ -253,7 +253,7 @@ impl WorkKind {
             Self::Periodic => (&["compute_us", "period_us"], &[]),
             Self::Chain => (&["period_us", "stages_us"], &["compute_us"]),
             Self::ForkStorm | Self::PingPong => (&["compute_us"], &[]),
-            Self::ForkWait => (&["compute_us"], &["sleep_us"]),
+            Self::ForkWait => (&["compute_us"], &["sleep_us", "jitter_percent"]),
             Self::BuildTree => (&["compute_us", "jobs"], &["jitter_percent"]),
             Self::Hub => (&["compute_us", "readers", "reply_us"], &["sleep_us", "period_us", "jitter_percent"]),
             Self::Request => (&["compute_us", "reply_us"], &["sleep_us", "servers", "jitter_percent"]),

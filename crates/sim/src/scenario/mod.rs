@@ -337,7 +337,7 @@ mod tests {
             (
                 "\"hog\"",
                 "\"periodic\"\ncompute_us = 5\nperiod_us = 50\njitter_percent = 5",
-                "a.toml:10: group a: jitter_percent is for napper, build-tree, hub, request only",
+                "a.toml:10: group a: jitter_percent is for napper, fork-wait, build-tree, hub, request only",
             ),
             ("cpus = 2", "cpus = 2\ncores = [{ count = 2 }]\nllcs = 2", "a.toml:6: llcs means nothing beside cores"),
             ("cpus = 2", "cpus = 2\nslow_percent = 50", "a.toml:5: slow_percent means nothing without slow cores"),
