@@ -112,6 +112,8 @@ async fn what_cannot_be_stored_takes_effect_is_told_and_stored_later() {
     let client = Client::new(&stage).await;
     // Where there is a file, there is no directory to write to, not even for root.
     let (directory, away) = (stage.file("var/lib/scherzo"), stage.file("away"));
+    // The first file is written beside the loop, perhaps after the service has its name.
+    eventually("its start is noted", async || directory.join("boots.toml").exists()).await;
     std::fs::rename(&directory, &away).unwrap();
     std::fs::write(&directory, "").unwrap();
     client.scheduler.set_enabled(true).await.unwrap();
