@@ -39,6 +39,7 @@ fn small_machines() -> Vec<(&'static str, u64, String)> {
         ("pinned", 1, hogs(1) + &naps(2, "cpus = [1]\n")),
         ("pair", 1, hogs(1) + pair),
         ("changed", 1, hogs(2) + &naps(1, "") + changes),
+        ("two caches", 1, format!("llcs = 2\n{}{}", hogs(1), naps(2, ""))),
     ]
 }
 
@@ -69,6 +70,29 @@ fn small_machines_keep_the_rules_in_all_interleavings() {
         if let Some(failed) = found.failed {
             panic!("{name}: {}", report(&failed, &options, &small_text(&tasks)));
         }
+    }
+}
+
+/// A CPU that falls idle looks once more at the DSQs of other caches as well: between its last look and its mark a task had been queued
+/// there. These interruptions show it; as they are counted from the beginning, those a little earlier or later are tried too.
+#[test]
+fn a_cpu_that_falls_idle_sees_work_of_other_caches() {
+    const MACHINE: &str = "about = \"\"\nduration_ms = 60\n[machine]\ncpus = 4\nkernel = \"7.3\"\nllcs = 3\nnodes = 3\nhz = 703\n\
+         [[group]]\nname = \"starts\"\nkind = \"fork-wait\"\nnice = -16\ncompute_us = 11215\nsleep_us = 7570\ncpus = [0]\n\
+         [[group]]\nname = \"frames\"\nkind = \"periodic\"\ncount = 3\nnice = -11\ncompute_us = 1859\nperiod_us = 1431\n\
+         [[group]]\nname = \"realtime\"\nkind = \"napper\"\nrealtime = true\ncpus = [3]\ncompute_us = 1048\nsleep_us = 6815\n\
+         [[event]]\nat_us = 15845\nevery_us = 17799\nkind = \"affinity\"\ngroup = \"starts\"\n";
+    const SWITCHES: [(i64, usize); 7] = [(11, 0), (175, 2), (277, 2), (334, 1), (365, 3), (425, 0), (468, 0)];
+    for later in -15..=15 {
+        let switch = |(point, to): (i64, usize)| CpuSwitch {
+            point: (point + later).max(1).cast_unsigned(),
+            to,
+            holds_back: false,
+        };
+        let plan = Some(SwitchPlan::Listed(SWITCHES.map(switch).to_vec()));
+        let options = SimulationOptions { seed: 6_005_568, plan, ..SimulationOptions::default() };
+        let report = run(&Scenario::parse("caches.toml", MACHINE).expect("a good scenario"), &options);
+        assert!(report.violations.is_empty(), "{later} points later\n{report}");
     }
 }
 

@@ -153,6 +153,22 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 		start_waiting(p, tctx, now);
 }
 
+/* Work waits in the DSQs of other LLCs, from which a CPU takes that has none of its own. */
+static __always_inline bool others_have_work(u32 own_llc)
+{
+	u32 llc;
+
+	if (nr_llcs == 1)
+		return false;
+	bpf_for(llc, 0, nr_llcs) {
+		const struct llc_ctx *llcx = llc == own_llc ? NULL : llc_ctx(llc);
+
+		if (llcx && (READ_ONCE(llcx->nr_prompt) > 0 || READ_ONCE(llcx->nr_fair) > 0))
+			return true;
+	}
+	return false;
+}
+
 /*
  * A CPU that goes idle may have missed work that was queued after its last look and before its idle mark. One more look
  * per idle period: work that this CPU may not take must not keep it busy.
@@ -181,7 +197,8 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	if (cpuc->rechecked || nothing_waits(cpuc))
 		return;
 	if (nr_queued(DSQ_INTERACTIVE, cpuc->llc) || nr_queued(DSQ_BATCH, cpuc->llc) ||
-	    nr_queued(DSQ_FIFO, cpuc->llc) || nr_queued(DSQ_CPU, cpu) || has_seat_work(cpuc->llc, cpu)) {
+	    nr_queued(DSQ_FIFO, cpuc->llc) || nr_queued(DSQ_CPU, cpu) || has_seat_work(cpuc->llc, cpu) ||
+	    others_have_work(cpuc->llc)) {
 		cpuc->rechecked = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
