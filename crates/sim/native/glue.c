@@ -234,10 +234,24 @@ bool sim_is_marked_in_flight(u32 slot)
 	return *word >> (slot & 63) & 1;
 }
 
+/* The longest that the policy lets a task wait. */
+u64 sim_max_wait_ns(u64 nr_fair, u64 nr_cpus)
+{
+	return policy_max_wait_ns(nr_fair, nr_cpus);
+}
+
 /* Nobody looks for work in such a DSQ. */
 bool sim_bpf_is_park(u64 dsq_id)
 {
 	return dsq_id >> 32 == DSQ_PARK;
+}
+
+/* Tasks wait there that run as soon as they wake. */
+bool sim_bpf_is_prompt(u64 dsq_id)
+{
+	u32 kind = dsq_id >> 32;
+
+	return kind == DSQ_PROMPT || kind == DSQ_CPU_PROMPT || kind == DSQ_INTERACTIVE;
 }
 
 struct sched_ext_ops *sim_bpf_ops(void)

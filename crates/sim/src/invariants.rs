@@ -47,6 +47,8 @@ pub enum Rule {
     OverdueInFlight,
     /// A task is held up by a limit for longer than any may be.
     OverdueParked,
+    /// A task waits for longer than the policy promises.
+    OverdueWait,
     /// A CPU that goes offline keeps a task.
     StuckOffline,
     /// BPF does not know how many tasks are in flight, or which.
@@ -69,8 +71,10 @@ enum WatchedWait {
 /// Looks after the rules.
 #[derive(Debug, Default)]
 pub struct Invariants {
-    /// Low-power leaves CPUs asleep on purpose.
+    /// The scheduler leaves CPUs idle on purpose.
     pub may_idle_beside_work: bool,
+    /// Low-power: work that is not prompt is packed on the CPUs that stay awake.
+    pub packs_work: bool,
     /// The first time that each rule was broken.
     pub violations: Vec<Violation>,
     /// CPUs that got another task since the last look.
@@ -87,6 +91,13 @@ pub struct Invariants {
     watched: VecDeque<(u64, WatchedWait)>,
     /// The task that is looked at next in turns.
     next_task: TaskId,
+}
+
+impl Invariants {
+    /// Tasks that wait in queues other than those of CPUs and limits, in no order.
+    pub(crate) fn waiting(&self) -> &[TaskId] {
+        &self.waiting
+    }
 }
 
 impl Machine {
@@ -215,6 +226,10 @@ fn check_task(machine: &mut Machine, id: TaskId) {
     {
         let what = format!("{} has been held up since {} ns", machine.name(id), task.queued_at);
         report(machine, Rule::OverdueParked, what);
+        return;
+    }
+    if let Some(what) = machine.overdue_wait(id) {
+        report(machine, Rule::OverdueWait, what);
         return;
     }
     if task.state != State::Runnable || task.class != TaskClass::Ext || task.place != TaskPlace::None {

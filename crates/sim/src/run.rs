@@ -99,6 +99,7 @@ impl<'a> Simulation<'a> {
             engine_pid,
             broken,
         );
+        machine.invariants.packs_work = options.mode == Mode::LowPower;
         machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.invariants.in_flight.may_leave_bits = options.plan.is_some();
         machine.fault = options.fault;

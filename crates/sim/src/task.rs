@@ -145,6 +145,10 @@ pub struct Task {
     pub ran_before_ns: u64,
     /// Runnable and not running since then.
     pub waits_since: Option<u64>,
+    /// The policy answers for its wait since then: see `Machine::overdue_wait()`.
+    pub answerable_since: u64,
+    /// What CPUs had had for others then.
+    pub withheld_before_ns: u64,
     /// It was woken, and has not run since.
     pub woken: bool,
     /// The last time by a task that then waited itself.
@@ -270,6 +274,8 @@ impl Task {
             ran_ns: 0,
             ran_before_ns: 0,
             waits_since: None,
+            answerable_since: 0,
+            withheld_before_ns: 0,
             woken: false,
             handed_over: false,
             last_cpu: None,

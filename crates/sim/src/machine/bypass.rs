@@ -15,6 +15,7 @@ impl Machine {
         for id in 0..self.tasks.len() {
             if self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued() {
                 self.cycle(id);
+                self.restart_answerable_wait(id);
             }
         }
         for cpu in self.topology.online.clone().iter() {

@@ -66,6 +66,7 @@ impl Machine {
         let _locked = TaskLock::hold(id);
         self.change(id, |task| task.allow(mask));
         self.op_set_cpumask(self.online_cpu(0), id);
+        self.restart_answerable_wait(id);
         self.move_if_forbidden(id);
     }
 

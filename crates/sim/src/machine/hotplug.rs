@@ -144,6 +144,7 @@ impl Machine {
         state.worked_until = state.worked_until.max(self.now) + ns;
         state.busy_until = state.busy_until.max(until);
         self.stolen_until = self.stolen_until.max(until);
+        self.withhold(ns);
     }
 
     /// When the CPU of an event gets to it, if the host has that CPU now.

@@ -15,6 +15,7 @@ mod queue;
 mod rings;
 mod stream;
 mod transfer;
+mod waits;
 mod wake;
 
 use std::cell::{Cell, RefCell};
@@ -178,6 +179,8 @@ pub struct Machine {
     stolen_until: u64,
     /// One thread emulates all CPUs.
     pub(crate) stream: Option<SharedStream>,
+    /// What CPUs together have had for higher classes and for the host.
+    withheld_ns: u64,
     error: Option<String>,
 }
 
@@ -263,6 +266,7 @@ impl Machine {
             watchdog_ns: None,
             stolen_until: 0,
             stream: None,
+            withheld_ns: 0,
             error: None,
         }
     }

@@ -136,7 +136,7 @@ impl Machine {
         let now = self.now;
         self.trace.stop(cpu, now);
         if self.tasks[id].state == State::Runnable {
-            self.tasks[id].waits_since = Some(now);
+            self.begin_wait(id);
         }
         if self.tasks[id].class == TaskClass::Ext {
             self.put_prev_ext(cpu, id, next);
@@ -274,6 +274,9 @@ impl Machine {
         if task.class == TaskClass::Ext && task.kernel().scx.slice != SLICE_INFINITE {
             let slice = &mut task.kernel_mut().scx.slice;
             *slice = slice.saturating_sub(ran_ns);
+        }
+        if task.class != TaskClass::Ext {
+            self.withhold(ran_ns);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::Machine;
+use super::{Machine, is_park};
 use crate::interleave::QueueLock;
 use crate::task::{TaskId, TaskPlace};
 
@@ -149,6 +149,9 @@ impl Machine {
                     queue.tasks.remove(&key);
                 }
                 self.note_not_waiting(id);
+                if is_park(dsq_id) {
+                    self.restart_answerable_wait(id);
+                }
             }
         }
     }

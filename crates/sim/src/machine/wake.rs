@@ -38,10 +38,9 @@ impl Machine {
             return;
         }
         self.note_task(id);
-        let now = self.now;
+        self.begin_wait(id);
         let task = &mut self.tasks[id];
         task.state = State::Runnable;
-        task.waits_since = Some(now);
         task.woken = true;
         task.handed_over = wake_flags & WAKE_SYNC != 0;
         if task.class != TaskClass::Ext {

@@ -2,9 +2,13 @@
 
 use std::process::Command;
 
-use scherzo_sim::{BrokenCopy, InjectedFault, Rule, SimulationOptions, run};
+use scherzo_sim::{BrokenCopy, InjectedFault, Rule, Scenario, SimulationOptions, run};
+use toml::Spanned;
 
 use crate::{all_rules_hold, outcome, scenario};
+
+/// Longer than anybody may wait.
+const LONG_MS: u64 = 12_000;
 
 /// Each fault is noticed as a breach of its rule.
 #[test]
@@ -37,9 +41,10 @@ fn broken_copies_are_noticed() {
         assert!(report.violations.iter().any(|violation| violation.rule == rule), "{copy:?}\n{report}");
     }
     let starved = SimulationOptions { broken: Some(BrokenCopy::StarvedClass), ..SimulationOptions::default() };
-    let report = run(&scenario("real-sleepers"), &starved);
+    let report = run(&Scenario { duration_ms: Spanned::new(0..0, LONG_MS), ..scenario("real-sleepers") }, &starved);
     let hogs = report.group("hogs").expect("a group");
     assert!(hogs.share < hogs.fair_share / 2, "{report}");
+    assert!(report.violations.iter().any(|violation| violation.rule == Rule::OverdueWait), "{report}");
 }
 
 /// What BPF knows of tasks in flight, and counts of them, is compared with what there is.
