@@ -28,6 +28,21 @@ pub struct Violation {
     pub at_ns: u64,
     /// What happened.
     pub what: String,
+    /// The fault that is known to lead to this.
+    pub known: Option<KnownFault>,
+}
+
+/// Faults of the scheduler that are known to let a task wait beside an idle CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownFault {
+    /// A limit has held the task up since it ran last, and it may use some CPUs only.
+    LetGoForSomeCpus,
+    /// A CPU does not look again after a suspension.
+    AfterSuspension,
+    /// Low-power has the engine take a CPU from others, and does not look for an idle one, even among those that stay awake.
+    EngineInLowPower,
+    /// In low-power, the task was queued where a CPU stayed awake before one came or went.
+    QueuedBeforeHotplug,
 }
 
 /// The rules.
@@ -75,7 +90,7 @@ pub struct Invariants {
     pub may_idle_beside_work: bool,
     /// Low-power: work that is not prompt is packed on the CPUs that stay awake.
     pub packs_work: bool,
-    /// The first time that each rule was broken.
+    /// The first time that each rule was broken, by each known fault and otherwise.
     pub violations: Vec<Violation>,
     /// CPUs that got another task since the last look.
     changed_cpus: Vec<usize>,
@@ -190,10 +205,14 @@ pub fn check_until(machine: &mut Machine, at: u64) {
 }
 
 fn report(machine: &mut Machine, rule: Rule, what: String) {
+    report_with(machine, rule, what, None);
+}
+
+fn report_with(machine: &mut Machine, rule: Rule, what: String, known: Option<KnownFault>) {
     let at_ns = machine.now;
     let violations = &mut machine.invariants.violations;
-    if violations.iter().all(|violation| violation.rule != rule) {
-        violations.push(Violation { rule, at_ns, what });
+    if violations.iter().all(|violation| violation.rule != rule || violation.known != known) {
+        violations.push(Violation { rule, at_ns, what, known });
     }
 }
 
@@ -299,14 +318,18 @@ fn check_watched(machine: &mut Machine, watched: WatchedWait) {
                 && machine.without_task.has(cpu)
                 && machine.cpus[cpu].idle_since == since =>
         {
-            let may_run = |id: &&TaskId| machine.tasks[**id].may_run_on(cpu) && machine.tasks[**id].queued_at <= since;
+            let may_run = |id: &&TaskId| {
+                let task = &machine.tasks[**id];
+                task.queued_at <= since && task.may_run_on(cpu) && !machine.is_left_asleep(cpu, **id)
+            };
             machine.invariants.waiting.iter().find(may_run).map(|id| (*id, cpu))
         }
         WatchedWait::Task(id, since)
             if machine.tasks[id].waiting_index.is_some() && machine.tasks[id].queued_at == since =>
         {
             let usable = machine.usable(id).and(&machine.without_task);
-            let idle = usable.iter().filter(|cpu| machine.cpus[*cpu].idle_since <= since);
+            let idle =
+                usable.iter().filter(|cpu| machine.cpus[*cpu].idle_since <= since && !machine.is_left_asleep(*cpu, id));
             idle.min_by_key(|cpu| machine.cpus[*cpu].resched_at.is_some()).map(|cpu| (id, cpu))
         }
         _ => None,
@@ -317,7 +340,8 @@ fn check_watched(machine: &mut Machine, watched: WatchedWait) {
         Some((_, cpu)) if machine.cpus[cpu].resched_at.is_some() => machine.watch(watched),
         Some((id, cpu)) => {
             let what = format!("CPU {cpu} idles while {} waits in {:x?}", machine.name(id), machine.tasks[id].place);
-            report(machine, Rule::IdleBesideWaiting, what);
+            let known = machine.known_wait_beside_idle(id);
+            report_with(machine, Rule::IdleBesideWaiting, what, known);
         }
         None => {}
     }

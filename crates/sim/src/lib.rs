@@ -49,7 +49,7 @@ pub use coverage::Coverage;
 pub use energy::EnergyUse;
 pub use fault::{BrokenCopy, UNFIT_FAULTS};
 pub use interleave::{CpuSwitch, Exploration, FailedRun, SwitchPlan, explore_all, explore_randomly};
-pub use invariants::{Rule, Violation};
+pub use invariants::{KnownFault, Rule, Violation};
 pub use loaded::{SchedulerSetting, SourceScheduler};
 pub use machine::InjectedFault;
 pub use options::SimulationOptions;

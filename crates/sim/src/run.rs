@@ -100,7 +100,6 @@ impl<'a> Simulation<'a> {
             broken,
         );
         machine.invariants.packs_work = options.mode == Mode::LowPower;
-        machine.invariants.may_idle_beside_work = options.mode == Mode::LowPower;
         machine.invariants.in_flight.may_leave_bits = options.plan.is_some();
         machine.fault = options.fault;
         // Where CPUs interrupt each other they need no turns.

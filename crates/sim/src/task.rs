@@ -149,6 +149,8 @@ pub struct Task {
     pub answerable_since: u64,
     /// What CPUs had had for others then.
     pub withheld_before_ns: u64,
+    /// A limit has held it up since it ran last.
+    pub was_parked: bool,
     /// It was woken, and has not run since.
     pub woken: bool,
     /// The last time by a task that then waited itself.
@@ -276,6 +278,7 @@ impl Task {
             waits_since: None,
             answerable_since: 0,
             withheld_before_ns: 0,
+            was_parked: false,
             woken: false,
             handed_over: false,
             last_cpu: None,

@@ -12,6 +12,7 @@ impl Machine {
             return;
         }
         self.bypassing = on;
+        self.bypassed_until = self.now;
         for id in 0..self.tasks.len() {
             if self.tasks[id].class == TaskClass::Ext && self.tasks[id].is_queued() {
                 self.cycle(id);

@@ -71,6 +71,7 @@ impl Machine {
             return;
         }
         self.topology.active.set(cpu, false);
+        self.hotplugged_at = self.now;
         self.op_cpu_offline(cpu);
         self.resched_from(cpu, cpu);
         self.at(self.now + DOWN_NS, MachineEvent::Emptied(cpu));
@@ -119,6 +120,7 @@ impl Machine {
         }
         self.topology.online.set(cpu, true);
         self.topology.active.set(cpu, true);
+        self.hotplugged_at = self.now;
         self.end_idleness(cpu);
         self.cpus[cpu].idle_since = self.now;
         self.cpus[cpu].resched_at = None;

@@ -179,6 +179,10 @@ pub struct Machine {
     stolen_until: u64,
     /// One thread emulates all CPUs.
     pub(crate) stream: Option<SharedStream>,
+    /// The scheduler was passed by until then.
+    bypassed_until: u64,
+    /// A CPU came or went last then.
+    hotplugged_at: u64,
     /// What CPUs together have had for higher classes and for the host.
     withheld_ns: u64,
     error: Option<String>,
@@ -266,6 +270,8 @@ impl Machine {
             watchdog_ns: None,
             stolen_until: 0,
             stream: None,
+            bypassed_until: 0,
+            hotplugged_at: 0,
             withheld_ns: 0,
             error: None,
         }

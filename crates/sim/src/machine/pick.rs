@@ -185,6 +185,7 @@ impl Machine {
         let task = &mut self.tasks[id];
         task.on_cpu = true;
         task.nr_reenqueued = 0;
+        task.was_parked = false;
         let waited = task.waits_since.take().map_or(0, |since| now - since);
         let woken = std::mem::take(&mut task.woken);
         self.stats.ran_after(task.group, waited, woken, woken && task.handed_over);

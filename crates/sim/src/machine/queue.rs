@@ -150,6 +150,7 @@ impl Machine {
                 }
                 self.note_not_waiting(id);
                 if is_park(dsq_id) {
+                    self.tasks[id].was_parked = true;
                     self.restart_answerable_wait(id);
                 }
             }

@@ -2,7 +2,9 @@
 
 use super::{Machine, is_park};
 use crate::abi;
+use crate::invariants::KnownFault;
 use crate::task::{State, TaskClass, TaskId, TaskPlace};
+use crate::user::ENGINE;
 
 const MS: u64 = 1_000_000;
 /// `POLICY_SLICE_MAX_NS`: what runs now has asked for no more.
@@ -13,6 +15,8 @@ const SLICE_NS: u64 = 5 * MS;
 const PART_OF_OTHERS: u64 = 2;
 /// `STALL_LIMIT_NS`: however little their share is, as the scheduler would soon take it for a stall.
 const LONGEST_WAIT_NS: u64 = 5_000 * MS;
+/// How long ago a suspension may have ended that a CPU overlooks work after.
+const SUSPENDED_BEFORE_NS: u64 = 50 * MS;
 
 impl Machine {
     /// The task waits for a CPU from now on.
@@ -70,6 +74,28 @@ impl Machine {
         let takes_turns = |id: &TaskId| !self.is_among_prompt(*id);
         let turns: u64 = self.invariants.waiting().iter().copied().filter(takes_turns).map(weight).sum();
         all.div_ceil(turns.max(1))
+    }
+
+    /// Low-power's rule: a CPU sleeps beside a task, as that waits for those which stay awake; if it may run on none of them, for its own.
+    pub(crate) fn is_left_asleep(&self, cpu: usize, id: TaskId) -> bool {
+        let waits_elsewhere = || self.tasks[id].cpu != cpu || self.usable(id).iter().any(stays_awake);
+        self.invariants.packs_work && !stays_awake(cpu) && waits_elsewhere()
+    }
+
+    /// What is known to let the task wait beside an idle CPU.
+    pub(crate) fn known_wait_beside_idle(&self, id: TaskId) -> Option<KnownFault> {
+        let task = &self.tasks[id];
+        if task.was_parked && task.mask().count() < self.cpus.len() {
+            Some(KnownFault::LetGoForSomeCpus)
+        } else if self.invariants.packs_work && id == ENGINE {
+            Some(KnownFault::EngineInLowPower)
+        } else if self.invariants.packs_work && self.hotplugged_at > task.queued_at {
+            Some(KnownFault::QueuedBeforeHotplug)
+        } else if self.now < self.bypassed_until + SUSPENDED_BEFORE_NS {
+            Some(KnownFault::AfterSuspension)
+        } else {
+            None
+        }
     }
 
     fn is_among_prompt(&self, id: TaskId) -> bool {
