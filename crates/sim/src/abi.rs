@@ -376,7 +376,7 @@ unsafe extern "C" {
     pub(crate) fn sim_max_wait_ns(nr_fair: u64, nr_cpus: u64) -> u64;
     pub(crate) fn sim_bpf_is_park(dsq_id: u64) -> bool;
     pub(crate) fn sim_bpf_is_prompt(dsq_id: u64) -> bool;
-    pub(crate) fn sim_is_low_power(cpu: i32) -> bool;
+    pub(crate) safe fn sim_is_low_power(cpu: i32) -> bool;
     pub(crate) fn sim_bpf_ops() -> *mut Ops;
     pub(crate) fn sim_bpf_sched_switch(preempt: bool, prev: *mut TaskStruct, next: *mut TaskStruct);
     pub(crate) fn sim_bpf_doorbell();

@@ -129,11 +129,9 @@ fn max_wait_ns(nr_waiting: u64, nr_cpus: u64) -> u64 {
     unsafe { abi::sim_max_wait_ns(nr_waiting, nr_cpus) }
 }
 
-/// Whether low-power has the CPU carry work that is not prompt.
-#[allow(unsafe_code)]
+/// Whether low-power has the CPU carry work that is not prompt. The machine has this CPU.
 fn stays_awake(cpu: usize) -> bool {
-    // SAFETY: the machine has this CPU, and the function only reads the scheduler's memory.
-    unsafe { abi::sim_is_low_power(cpu as i32) }
+    abi::sim_is_low_power(cpu as i32)
 }
 
 /// Whether prompt tasks wait in such a queue.
