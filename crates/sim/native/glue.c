@@ -27,6 +27,33 @@ enum sim_fault {
 static unsigned int sim_broken;
 #define SIM_BROKEN(name) (sim_broken == SIM_##name)
 
+/* Fields that the kernel's configuration leaves out: AbsentFields in profile.rs. */
+enum sim_absent_fields {
+	SIM_ABSENT_TASK_GROUP = 0x1,
+	SIM_ABSENT_CFS_BANDWIDTH = 0x2,
+	SIM_ABSENT_SCX_BANDWIDTH = 0x4,
+};
+
+static unsigned int sim_absent;
+
+/* Nobody changes it during a run, so that CPUs which interrupt each other need not be interrupted for it. */
+__attribute__((no_sanitize("thread"))) static _Bool sim_has_field(const char *field)
+{
+	unsigned int bit = 0;
+
+	if (!sim_absent)
+		return 1;
+	if (__builtin_strstr(field, "->sched_task_group"))
+		bit = SIM_ABSENT_TASK_GROUP;
+	else if (__builtin_strstr(field, "->cfs_bandwidth."))
+		bit = SIM_ABSENT_CFS_BANDWIDTH;
+	else if (__builtin_strstr(field, "->scx.bw_"))
+		bit = SIM_ABSENT_SCX_BANDWIDTH;
+	return !(sim_absent & bit);
+}
+
+#define bpf_core_field_exists(field) sim_has_field(#field)
+
 #pragma clang section bss = "sim_bss" data = "sim_data"
 #include "main.bpf.c"
 #pragma clang section bss = "" data = ""
@@ -49,6 +76,7 @@ struct sim_config {
 	u32 reenqueue_anywhere;
 	u32 schedutil;
 	u32 broken;
+	u32 absent;
 };
 
 void sim_bpf_configure(struct sim_config *config)
@@ -60,6 +88,7 @@ void sim_bpf_configure(struct sim_config *config)
 	cores_differ = config->cores_differ;
 	reenqueue_anywhere = config->reenqueue_anywhere;
 	sim_broken = config->broken;
+	sim_absent = config->absent;
 	asks_for_performance = config->schedutil;
 	/* The engine sets this before it loads the scheduler. */
 	scherzo_ops.flags |= SCX_OPS_ENQ_MIGRATION_DISABLED;

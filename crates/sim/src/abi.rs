@@ -346,6 +346,7 @@ pub struct BpfConfig {
     pub(crate) reenqueue_anywhere: u32,
     pub(crate) schedutil: u32,
     pub(crate) broken: u32,
+    pub(crate) absent: u32,
 }
 
 /// `struct sim_in_flight_counts` of `glue.c`.

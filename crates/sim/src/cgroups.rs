@@ -3,6 +3,7 @@
 use std::ptr::{NonNull, null_mut};
 
 use crate::abi::{CfsBandwidth, CgroupState, CssSet, KernelCgroup, KernfsNode, ScxTaskGroup, TaskGroup};
+use crate::profile::CgroupScheduling;
 use crate::scenario::{Cgroup, Scenario};
 
 /// `scale_load()`.
@@ -61,41 +62,47 @@ impl Directory {
     }
 }
 
-/// The groups of a scenario, the root first. They keep their addresses, which the scheduler holds.
-pub struct Cgroups(Vec<Directory>);
+/// The groups of a scenario. They keep their addresses, which the scheduler holds.
+pub struct Cgroups {
+    /// The root is the first.
+    directories: Vec<Directory>,
+    scheduling: CgroupScheduling,
+}
 
 impl Cgroups {
     /// Those of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
+        let scheduling = scenario.machine.cgroup_scheduling;
         let mut made = vec![Directory::new(ROOT_ID, None, Some(unlimited(shares(100), null_mut())))];
         for cgroup in &scenario.cgroup {
             let cgroup = cgroup.get_ref();
             let parent = cgroup.parent.as_ref().and_then(|name| scenario.cgroup_index(name.get_ref()));
             let around = &made[parent.map_or(0, |index| index + 1)];
-            let own = cgroup.controller.get_ref().then(|| task_group(cgroup, around.task_group));
+            let own = cgroup.controller.get_ref().then(|| task_group(cgroup, around.task_group, scheduling));
             let directory = Directory::new(ROOT_ID + made.len() as i32, Some(around), own);
             made.push(directory);
         }
-        Self(made)
+        Self { directories: made, scheduling }
     }
 
     /// `cpu.weight` of a group is written.
     #[allow(unsafe_code)]
     pub fn set_weight(&mut self, index: usize, weight: u64) {
-        if let Some(group) = &self.0[index + 1].own {
+        if let Some(group) = &self.directories[index + 1].own {
             // SAFETY: the group lives as long as this, and the scheduler reads it during calls only.
             unsafe { (*group.raw()).shares = shares(weight) };
         }
     }
 
-    /// What the cpu controller has of a group; null for the root.
+    /// What the cpu controller has of a group; null for the root, and where the kernel has no such thing.
     pub fn task_group(&self, index: Option<usize>) -> *mut TaskGroup {
-        index.map_or(null_mut(), |index| self.0[index + 1].task_group)
+        let index = index.filter(|_| self.scheduling != CgroupScheduling::None);
+        index.map_or(null_mut(), |index| self.directories[index + 1].task_group)
     }
 
     /// By which tasks are in a group.
     pub fn css_set(&self, index: Option<usize>) -> *mut CssSet {
-        self.0[index.map_or(0, |index| index + 1)].css_set.raw()
+        self.directories[index.map_or(0, |index| index + 1)].css_set.raw()
     }
 }
 
@@ -126,12 +133,22 @@ fn unlimited(shares: u64, parent: *mut TaskGroup) -> TaskGroup {
     }
 }
 
-fn task_group(cgroup: &Cgroup, parent: *mut TaskGroup) -> TaskGroup {
+/// Its limit is where the kernel has it: what it does not have says that there is none.
+fn task_group(cgroup: &Cgroup, parent: *mut TaskGroup, scheduling: CgroupScheduling) -> TaskGroup {
+    let group = unlimited(shares(*cgroup.weight.get_ref()), parent);
+    if scheduling != CgroupScheduling::Full {
+        let scx = ScxTaskGroup {
+            period_us: *cgroup.period_us.get_ref(),
+            quota_us: cgroup.quota_us.as_ref().map_or(u64::MAX, |quota_us| *quota_us.get_ref()),
+            burst_us: cgroup.burst_us,
+        };
+        return TaskGroup { scx, ..group };
+    }
     let ns = |us: u64| us * 1_000;
     let bandwidth = CfsBandwidth {
         period_ns: ns(*cgroup.period_us.get_ref()) as i64,
         quota_ns: cgroup.quota_us.as_ref().map_or(u64::MAX, |quota_us| ns(*quota_us.get_ref())),
         burst_ns: ns(*cgroup.burst_us.get_ref()),
     };
-    TaskGroup { bandwidth, ..unlimited(shares(*cgroup.weight.get_ref()), parent) }
+    TaskGroup { bandwidth, ..group }
 }

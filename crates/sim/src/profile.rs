@@ -1,5 +1,7 @@
 //! What a machine is made of: kernel, hardware, and what things take.
 
+use serde::Deserialize;
+
 use crate::abi::CpuMask;
 
 /// In what kernels differ, as far as this is emulated.
@@ -22,12 +24,36 @@ pub struct Profile {
     pub hz: u64,
     /// CPUs have the frequency that the scheduler asks for.
     pub schedutil: bool,
+    /// From 6.17: sched_ext describes the limits of groups in fields of its own.
+    pub describes_limits: bool,
+    /// What the kernel is built with.
+    pub cgroup_scheduling: CgroupScheduling,
+}
+
+/// What a kernel can do with control groups of the cpu controller.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CgroupScheduling {
+    /// Groups have weights and limits.
+    #[default]
+    Full,
+    /// Without `CONFIG_CFS_BANDWIDTH`: limits are there for sched_ext only.
+    WithoutBandwidth,
+    /// Without `CONFIG_CGROUP_SCHED`: all tasks compete in one group.
+    None,
+}
+
+/// Bits of `enum sim_absent_fields` of `glue.c`.
+enum AbsentFields {
+    TaskGroup = 0x1,
+    CfsBandwidth = 0x2,
+    ScxBandwidth = 0x4,
 }
 
 impl Profile {
     /// The kernels that are known.
     pub const ALL: [Self; 4] = [
-        Self { name: "6.16", ..Self::LINUX_6_18 },
+        Self { name: "6.16", describes_limits: false, ..Self::LINUX_6_18 },
         Self::LINUX_6_18,
         Self { name: "7.2", reenqueue_limit: None, ..Self::LINUX_7_3 },
         Self::LINUX_7_3,
@@ -42,6 +68,8 @@ impl Profile {
         reenqueue_limit: None,
         hz: 250,
         schedutil: false,
+        describes_limits: true,
+        cgroup_scheduling: CgroupScheduling::Full,
     };
 
     const LINUX_7_3: Self = Self {
@@ -53,7 +81,19 @@ impl Profile {
         reenqueue_limit: Some(256),
         hz: 250,
         schedutil: false,
+        describes_limits: true,
+        cgroup_scheduling: CgroupScheduling::Full,
     };
+
+    /// The fields that its types do not have, as bits.
+    pub(crate) fn absent_fields(&self) -> u32 {
+        let bandwidth =
+            if self.cgroup_scheduling == CgroupScheduling::Full { 0 } else { AbsentFields::CfsBandwidth as u32 };
+        let task_group =
+            if self.cgroup_scheduling == CgroupScheduling::None { AbsentFields::TaskGroup as u32 } else { 0 };
+        let of_ext = if self.describes_limits { 0 } else { AbsentFields::ScxBandwidth as u32 };
+        bandwidth | task_group | of_ext
+    }
 
     /// The kernel of that version.
     pub fn of(version: &str) -> Option<Self> {

@@ -9,7 +9,7 @@ use scherzo_wire::message::LoadSettings;
 use crate::energy::{EnergyUse, IDLE_STATES};
 use crate::invariants::Violation;
 use crate::machine::Machine;
-use crate::profile::Distance;
+use crate::profile::{CgroupScheduling, Distance};
 use crate::scenario::{Cgroup, Scenario, ScenarioGroup, WorkKind};
 use crate::solver::{Demand, Node, WHOLE_CPU, fair_shares};
 use crate::stats::{GroupStats, percentile};
@@ -182,7 +182,13 @@ fn raised(weight: u64, is_in_front: bool) -> u64 {
 fn fair_weight(scenario: &Scenario, owner: usize) -> u64 {
     let group = scenario.group[owner].get_ref();
     let around = scenario.around(group.cgroup.as_ref()).take_while(|cgroup| !cgroup.controller.get_ref());
-    raised(group.weight().into(), around.into_iter().any(|cgroup| *cgroup.in_front.get_ref()))
+    let is_in_front = has_groups(scenario) && around.into_iter().any(|cgroup| *cgroup.in_front.get_ref());
+    raised(group.weight().into(), is_in_front)
+}
+
+/// The kernel is built with the cpu controller.
+fn has_groups(scenario: &Scenario) -> bool {
+    scenario.machine.cgroup_scheduling != CgroupScheduling::None
 }
 
 /// What competes directly in a control group: tasks, whose groups of the scenario are given, and groups. What is in a group without
@@ -194,7 +200,7 @@ fn nodes_within(cgroup: Option<&str>, scenario: &Scenario, owners: &[usize]) -> 
     let groups = scenario.cgroup.iter().map(toml::Spanned::get_ref).filter(|group| is_here(&group.parent));
     let group = |group: &Cgroup| {
         let children = nodes_within(Some(&group.name), scenario, owners);
-        if !*group.controller.get_ref() {
+        if !*group.controller.get_ref() || !has_groups(scenario) {
             return children;
         }
         let weight = raised((group.weight.get_ref() * 1024).div_ceil(100), *group.in_front.get_ref());

@@ -221,6 +221,7 @@ impl Machine {
             reenqueue_anywhere: u32::from(profile.reenqueues_anywhere),
             schedutil: u32::from(profile.schedutil),
             broken,
+            absent: profile.absent_fields(),
         };
         #[allow(unsafe_code)]
         // SAFETY: the caller holds the lock of `crate::run`, so nobody else uses the scheduler's memory.

@@ -9,7 +9,7 @@ use super::costs::CostSpec;
 use super::one;
 use super::place::{ScenarioError, assumed, in_range, is_named};
 use crate::abi::{CpuMask, MAX_CPUS};
-use crate::profile::{CoreSpec, Costs, Profile, TopologySpec};
+use crate::profile::{CgroupScheduling, CoreSpec, Costs, Profile, TopologySpec};
 
 /// The machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,6 +31,9 @@ pub struct MachineSpec {
     /// CPUs have the frequency that the scheduler asks for. How long work takes does not depend on it.
     #[serde(default)]
     pub schedutil: bool,
+    /// What the kernel is built with.
+    #[serde(default)]
+    pub cgroup_scheduling: CgroupScheduling,
     /// NUMA nodes.
     #[serde(default = "one")]
     pub nodes: Spanned<usize>,
@@ -150,7 +153,7 @@ impl MachineSpec {
     pub(crate) fn profile(&self) -> Profile {
         let profile = Profile::of(self.kernel.get_ref()).unwrap_or(Profile::ALL[0]);
         let hz = self.hz.as_ref().map_or(profile.hz, |hz| *hz.get_ref());
-        Profile { hz, schedutil: self.schedutil, ..profile }
+        Profile { hz, schedutil: self.schedutil, cgroup_scheduling: self.cgroup_scheduling, ..profile }
     }
 
     /// What things take.

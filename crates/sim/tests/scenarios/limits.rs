@@ -1,5 +1,7 @@
 //! Limits of control groups.
 
+use std::path::Path;
+
 use scherzo_sim::{Scenario, SimulationOptions, SimulationReport, run};
 
 use super::{all_rules_hold, everywhere, is_fair, outcome, scenario};
@@ -97,5 +99,42 @@ fn nobody_is_held_up_for_more_than_ten_seconds() {
         assert!(hog.ran_ns > 24_000_000_000, "{report}");
         let overran = report.counters.iter().any(|(name, number)| *name == "nr_limit_overrun" && *number > 1000);
         assert!(overran, "{report}");
+    }
+}
+
+/// The scenario on a kernel that is built in this way.
+fn built(name: &str, scheduling: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml");
+    let text = std::fs::read_to_string(path).expect("a scenario");
+    let text = text.replace("[machine]\n", &format!("[machine]\ncgroup_scheduling = \"{scheduling}\"\n"));
+    Scenario::parse(name, &text).expect("a scenario")
+}
+
+/// `CONFIG_CFS_BANDWIDTH` is not set: sched_ext has fields of its own for limits, from 6.17 on.
+#[test]
+fn limits_hold_where_only_sched_ext_has_them() {
+    for options in everywhere() {
+        let scenario = built("limit-half", "without-bandwidth");
+        let report = run(&scenario, &options);
+        all_rules_hold(&report);
+        got_cpus(&report, &scenario, "boxed", 0.5, 30);
+    }
+    let mut scenario = built("limit-half", "without-bandwidth");
+    *scenario.machine.kernel.get_mut() = "6.16".to_owned();
+    let report = run(&scenario, &SimulationOptions::default());
+    all_rules_hold(&report);
+    assert_eq!(report.idle_share, 0, "6.16 has no limits then\n{report}");
+}
+
+/// `CONFIG_CGROUP_SCHED` is not set: the scheduler sees no groups, neither their weights nor their limits nor which is in front.
+#[test]
+fn without_the_cpu_controller_all_tasks_compete_in_one_group() {
+    for name in ["limit-half", "limits-nested", "deep-groups", "foreground-group", "foreground-scopes"] {
+        for kernel_seat in [true, false] {
+            let options = SimulationOptions { kernel_seat, ..SimulationOptions::default() };
+            let report = run(&built(name, "none"), &options);
+            all_rules_hold(&report);
+            assert!(report.groups.iter().all(|group| is_fair(&report, &group.name, 20)), "{name}\n{report}");
+        }
     }
 }

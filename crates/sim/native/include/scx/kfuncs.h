@@ -93,7 +93,10 @@ static inline u32 bpf_cpumask_first(const struct cpumask *mask)
  * CO-RE questions. This kernel has every field that the scheduler asks about, the mark of CONFIG_PREEMPT_RCU too: the prolog of
  * BPF programs disables the migration of the task that they run on (Machine::bpf()).
  */
+/* To schedulers that are loaded all fields are there; of the one that is compiled in, glue.c answers by the kernel's configuration. */
+#ifndef bpf_core_field_exists
 #define bpf_core_field_exists(field) 1
+#endif
 static const bool __scx_prolog_disables_migration;
 
 /* What was set for the move holds for one. */
