@@ -261,7 +261,8 @@ fn check_task(machine: &mut Machine, id: TaskId) {
         report(machine, Rule::LostTask, what);
         return;
     };
-    if machine.now > since + IN_FLIGHT_BOUND_NS {
+    // A CPU that the host has, or on its way back, takes nothing back from user space.
+    if machine.now > since + IN_FLIGHT_BOUND_NS && !machine.is_disturbed() {
         let what = format!("{} has been in flight for {} ns", machine.name(id), machine.now - since);
         report(machine, Rule::OverdueInFlight, what);
     }

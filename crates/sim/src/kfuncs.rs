@@ -336,11 +336,10 @@ extern "C" fn sim_ringbuf_query(capacity: u64, what: u64) -> u64 {
 unsafe extern "C" fn sim_user_ringbuf_drain(callback: DrainCallback, context: *mut c_void) -> i64 {
     interleave::barrier();
     let mut nr_drained = 0;
-    while let Some(mut record) = with_machine(|machine| machine.rings.borrow_mut().take_down()) {
+    while let Some((mut record, size)) = with_machine(|machine| machine.rings.borrow_mut().take_down()) {
         nr_drained += 1;
-        let size = size_of_val(&record[..]) as u32;
         // SAFETY: the callback comes from the scheduler; the record outlives the call, and the machine is not borrowed.
-        if unsafe { sim_bpf_call_drain(callback, context, record.as_mut_ptr().cast(), size) } != 0 {
+        if unsafe { sim_bpf_call_drain(callback, context, record.as_mut_ptr().cast(), size as u32) } != 0 {
             break;
         }
     }

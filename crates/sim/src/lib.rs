@@ -33,6 +33,7 @@ mod profile;
 mod replay;
 mod report;
 mod rings;
+mod rubbish;
 mod run;
 mod scenario;
 mod solver;

@@ -10,6 +10,7 @@ use scherzo_wire::layout::{DISPATCHED_RING_BYTES, DispatchedTaskRecord, QueuedTa
 
 use crate::interleave;
 use crate::machine::Rings;
+use crate::rubbish::RubbishWriter;
 
 /// Records coming up.
 pub struct EmulatedQueuedRing(pub(crate) Rc<RefCell<Rings>>);
@@ -34,17 +35,28 @@ impl<S: RecordSink> QueuedRing<S> for EmulatedQueuedRing {
 }
 
 /// Dispatched tasks going down.
-pub struct EmulatedDispatchedRing(pub(crate) Rc<RefCell<Rings>>);
+pub struct EmulatedDispatchedRing {
+    pub(crate) rings: Rc<RefCell<Rings>>,
+    /// Writes in place of the loop.
+    pub(crate) rubbish: Option<Rc<RefCell<RubbishWriter>>>,
+}
 
 impl DispatchedRing for EmulatedDispatchedRing {
     fn submit(&mut self, dispatched: &DispatchedTaskRecord) -> bool {
         // The submission is an atomic exchange.
         interleave::barrier();
-        let from = std::ptr::from_ref(dispatched).cast::<u8>();
-        // SAFETY: the type is plain integers without padding.
-        let bytes = unsafe { std::slice::from_raw_parts(from, size_of::<DispatchedTaskRecord>()) };
-        self.0.borrow_mut().send_down(u64::from(DISPATCHED_RING_BYTES), bytes)
+        match &self.rubbish {
+            Some(rubbish) => rubbish.borrow_mut().submit(dispatched),
+            None => self.rings.borrow_mut().send_down(u64::from(DISPATCHED_RING_BYTES), bytes_of(dispatched)),
+        }
     }
+}
+
+/// The record as the ring has it.
+pub fn bytes_of(record: &DispatchedTaskRecord) -> &[u8] {
+    let from = std::ptr::from_ref(record).cast::<u8>();
+    // SAFETY: the type is plain integers without padding, and the slice borrows the record.
+    unsafe { std::slice::from_raw_parts(from, size_of::<DispatchedTaskRecord>()) }
 }
 
 /// Reads a record; `None` if it has another size.

@@ -105,8 +105,12 @@ impl<'a> Simulation<'a> {
         // Where CPUs interrupt each other they need no turns.
         let has_turns = scenario.machine.shared_stream && options.plan.is_none();
         machine.stream = has_turns.then(|| SharedStream::new(machine.cpus.len()));
-        let mut engine =
-            EngineTask::new(&mut machine, &settings, if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS });
+        let mut engine = EngineTask::new(
+            &mut machine,
+            &settings,
+            if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS },
+            options.seed,
+        );
         let from = |ms: &Option<toml::Spanned<u64>>| ms.as_ref().map(|ms| machine.now + ms.get_ref() * MS);
         (engine.hangs_from, engine.gone_from) = (from(&scenario.engine_hangs_ms), from(&scenario.engine_gone_ms));
         engine.slowdown = scenario.engine_slowdown.as_ref().map_or(1, |factor| *factor.get_ref());

@@ -2,6 +2,7 @@
 //!
 //! Each step of the loop takes CPU time, and may be interrupted like any other work before the next one begins.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use scherzo_engine_loop::{Doorbell, EngineLoop, EngineSleep, LoopStep};
@@ -9,9 +10,10 @@ use scherzo_policy::Scherzo;
 use scherzo_wire::message::LoadSettings;
 
 use crate::interleave;
-use crate::machine::{Machine, MachineEvent};
+use crate::machine::{InjectedFault, Machine, MachineEvent};
 use crate::pages::EmulatedPages;
 use crate::rings::{EmulatedDispatchedRing, EmulatedQueuedRing};
+use crate::rubbish::RubbishWriter;
 use crate::task::TaskId;
 use crate::work::Next;
 
@@ -26,6 +28,7 @@ const UNREGISTER_NS: u64 = 1_000_000;
 /// The engine.
 pub struct EngineTask {
     engine: EngineLoop<Scherzo, EmulatedPages, EmulatedQueuedRing, EmulatedDispatchedRing>,
+    rubbish: Option<Rc<RefCell<RubbishWriter>>>,
     /// It does nothing any more from then on.
     pub(crate) hangs_from: Option<u64>,
     /// Its process ends then.
@@ -36,14 +39,18 @@ pub struct EngineTask {
 
 impl EngineTask {
     /// One with these settings, which it publishes.
-    pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings, nr_slots: u32) -> Self {
+    pub(crate) fn new(machine: &mut Machine, settings: &LoadSettings, nr_slots: u32, seed: u64) -> Self {
         let pages = Rc::new(EmulatedPages::of(machine));
         let policy = Scherzo::new(nr_slots, (*settings).into());
         let queued = EmulatedQueuedRing(Rc::clone(&machine.rings));
-        let dispatched = EmulatedDispatchedRing(Rc::clone(&machine.rings));
+        let rubbish = (machine.fault == Some(InjectedFault::RubbishFromEngine)).then(|| {
+            let writer = RubbishWriter::new(Rc::clone(&machine.rings), machine.cpus.len(), seed);
+            Rc::new(RefCell::new(writer))
+        });
+        let dispatched = EmulatedDispatchedRing { rings: Rc::clone(&machine.rings), rubbish: rubbish.clone() };
         let mut engine = EngineLoop::new(policy, pages, queued, dispatched);
         engine.apply(settings);
-        Self { engine, hangs_from: None, gone_from: None, slowdown: 1 }
+        Self { engine, rubbish, hangs_from: None, gone_from: None, slowdown: 1 }
     }
 
     /// The next step, once the CPU time of the one before has passed.
@@ -63,6 +70,12 @@ impl EngineTask {
         let step = self.engine.step(&mut CpuDoorbell { machine, cpu });
         // What it has written last may still be in its store buffer.
         interleave::point();
+        // Beside an engine that sleeps nobody writes.
+        if let Some(rubbish) = &self.rubbish
+            && !matches!(step, LoopStep::Parked { .. })
+        {
+            rubbish.borrow_mut().scribble(self.engine.page(), machine.slots());
+        }
         match step {
             LoopStep::Read { nr_records } => compute(read_ns(nr_records)),
             LoopStep::Dispatched { nr_dispatched } => compute(1 + nr_dispatched * costs.dispatched_ns),

@@ -92,6 +92,8 @@ pub enum InjectedFault {
     KeptFromMigrating,
     /// The kernel does not mark a CPU as idle again that goes from idle to idle.
     IdleStaysUnmarked,
+    /// User space writes rubbish to the rings, beside and in place of what its loop says. The rules hold all the same.
+    RubbishFromEngine,
 }
 
 /// The scheduler inserts from `ops.dispatch`.
