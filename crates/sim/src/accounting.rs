@@ -33,7 +33,7 @@ impl Machine {
             return;
         }
         let InFlightTally { nr, nr_at_last_look, may_leave_bits } = self.invariants.in_flight;
-        let counted = self.nr_in_flight();
+        let counted = nr_in_flight();
         if counted != nr {
             let what = format!("BPF counts {counted} tasks in flight, there are {nr}");
             self.report_violation(Rule::InFlightCount, what);
@@ -73,17 +73,17 @@ impl Machine {
         self.cpu_stats().iter().map(|cpu| cpu.counters[counter as usize].load(Relaxed)).sum()
     }
 
-    /// BPF's number of tasks in flight.
-    #[allow(unsafe_code)]
-    fn nr_in_flight(&self) -> i64 {
-        // SAFETY: the function only reads a variable of the scheduler's, and the lock of `crate::run` is held.
-        unsafe { abi::sim_bpf_nr_in_flight() }
-    }
-
     /// What BPF's bits say, and how many of the slots that they mark are owned by user space.
     #[allow(unsafe_code)]
     fn in_flight_counts(&mut self) -> InFlightCounts {
         // SAFETY: the function only reads the scheduler's memory.
         self.bpf(0, |_| unsafe { abi::sim_bpf_in_flight_counts() })
     }
+}
+
+/// BPF's number of tasks in flight.
+#[allow(unsafe_code)]
+fn nr_in_flight() -> i64 {
+    // SAFETY: the function only reads a variable of the scheduler's, and the lock of `crate::run` is held.
+    unsafe { abi::sim_bpf_nr_in_flight() }
 }
