@@ -59,17 +59,19 @@ VERIFIED_ONCE s32 pick_idle_cpu(struct task_struct *p __arg_trusted, u64 flags)
 {
 	const struct cpumask *allowed;
 	struct cpu_ctx *cpuc;
-	s32 cpu, node;
+	s32 cpu = -1, node, attempt;
 
 	/* As in may_run_on(). */
 	bpf_rcu_read_lock();
 	allowed = p->cpus_ptr;
 	node = per_node_idle ? scx_bpf_cpu_node(scx_bpf_task_cpu(p)) : 0;
-	cpu = pick_marked_cpu(allowed, node, flags);
-	cpuc = cpu >= 0 ? cpu_ctx(cpu) : NULL;
-	/* One that goes offline gets no dispatch, and would be woken in vain. It is not marked any more, so this finds another. */
-	if (cpuc && !cpuc->online)
+	/* Those that go offline get no dispatch, and would be woken in vain. One that was picked is not marked any more. */
+	bpf_for(attempt, 0, nr_cpu_slots) {
 		cpu = pick_marked_cpu(allowed, node, flags);
+		cpuc = cpu >= 0 ? cpu_ctx(cpu) : NULL;
+		if (!cpuc || cpuc->online)
+			break;
+	}
 	bpf_rcu_read_unlock();
 	return cpu;
 }

@@ -375,6 +375,17 @@ fn cpus_that_go_offline_are_not_woken_in_place_of_others() {
     }
 }
 
+/// Nor if two of them are on their way out, of which both are taken for idle.
+#[test]
+fn two_cpus_that_go_offline_are_not_woken_either() {
+    for seed in 1..=60 {
+        for kernel_seat in [true, false] {
+            let options = SimulationOptions { seed, kernel_seat, ..SimulationOptions::default() };
+            all_rules_hold(&run(&scenario("hotplug-two"), &options));
+        }
+    }
+}
+
 fn on_kernel(name: &str, kernel: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml");
     let text = std::fs::read_to_string(path).expect("a scenario");
