@@ -35,7 +35,7 @@ impl Trace {
                 name.chars().filter(|letter| !letter.is_control() && !"\"\\".contains(*letter)).collect();
             let before = if text.is_empty() { "[" } else { "," };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{before}\n");
+            let _ = writeln!(text, "{before}");
             let _ = write!(text, r#"{{"name":"{name}","ph":"X","pid":0,"tid":{cpu},"ts":{at},"dur":{long}}}"#);
         }
     }

@@ -165,15 +165,15 @@ impl ScenarioGroup {
     /// What may be said of some kinds only: the key, the values, and the least and the most that they may be.
     fn keys(&self) -> [GroupKey<'_>; 9] {
         [
-            GroupKey::one("compute_us", &self.compute_us, 1, LONGEST_US),
-            GroupKey::one("sleep_us", &self.sleep_us, 1, LONGEST_US),
-            GroupKey::one("period_us", &self.period_us, 1, LONGEST_US),
+            GroupKey::one("compute_us", self.compute_us.as_ref(), 1, LONGEST_US),
+            GroupKey::one("sleep_us", self.sleep_us.as_ref(), 1, LONGEST_US),
+            GroupKey::one("period_us", self.period_us.as_ref(), 1, LONGEST_US),
             GroupKey { key: "stages_us", values: &self.stages_us, least: 1, most: LONGEST_US },
-            GroupKey::one("jitter_percent", &self.jitter_percent, 0, 100),
-            GroupKey::one("jobs", &self.jobs, 1, MOST_MEMBERS),
-            GroupKey::one("readers", &self.readers, 1, MOST_MEMBERS),
-            GroupKey::one("servers", &self.servers, 1, MOST_MEMBERS),
-            GroupKey::one("reply_us", &self.reply_us, 1, LONGEST_US),
+            GroupKey::one("jitter_percent", self.jitter_percent.as_ref(), 0, 100),
+            GroupKey::one("jobs", self.jobs.as_ref(), 1, MOST_MEMBERS),
+            GroupKey::one("readers", self.readers.as_ref(), 1, MOST_MEMBERS),
+            GroupKey::one("servers", self.servers.as_ref(), 1, MOST_MEMBERS),
+            GroupKey::one("reply_us", self.reply_us.as_ref(), 1, LONGEST_US),
         ]
     }
 
@@ -207,8 +207,8 @@ struct GroupKey<'a> {
 }
 
 impl<'a> GroupKey<'a> {
-    fn one(key: &'static str, value: &'a Option<Spanned<u64>>, least: u64, most: u64) -> Self {
-        Self { key, values: value.as_slice(), least, most }
+    fn one(key: &'static str, value: Option<&'a Spanned<u64>>, least: u64, most: u64) -> Self {
+        Self { key, values: value.map_or(&[], std::slice::from_ref), least, most }
     }
 }
 
