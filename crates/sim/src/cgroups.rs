@@ -140,7 +140,7 @@ fn task_group(cgroup: &Cgroup, parent: *mut TaskGroup, scheduling: CgroupSchedul
         let scx = ScxTaskGroup {
             period_us: *cgroup.period_us.get_ref(),
             quota_us: cgroup.quota_us.as_ref().map_or(u64::MAX, |quota_us| *quota_us.get_ref()),
-            burst_us: cgroup.burst_us,
+            burst_us: *cgroup.burst_us.get_ref(),
         };
         return TaskGroup { scx, ..group };
     }

@@ -35,8 +35,8 @@ pub struct Violation {
 /// Faults of the scheduler that are known to let a task wait beside an idle CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFault {
-    /// A limit has held the task up since it ran last, and it may use some CPUs only.
-    LetGoForSomeCpus,
+    /// A limit has held the task up since it ran last.
+    LetGo,
     /// A CPU does not look again after a suspension.
     AfterSuspension,
     /// Low-power has the engine take a CPU from others, and does not look for an idle one, even among those that stay awake.

@@ -23,6 +23,10 @@ use crate::traps;
 use crate::user::{ENGINE, EngineTask, FEW_SLOTS};
 use crate::work::{Next, Work};
 
+/// Room for tasks where CPUs interrupt each other: one that is interrupted may be looking at a task while another one adds one, and the
+/// table must not move.
+const MOST_TASKS: usize = 32_768;
+
 /// The scheduler's memory is one, so there is one run at a time.
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
@@ -101,16 +105,14 @@ impl<'a> Simulation<'a> {
         );
         machine.invariants.packs_work = options.mode == Mode::LowPower;
         machine.invariants.in_flight.may_leave_bits = options.plan.is_some();
+        let nr_places = if options.plan.is_some() { MOST_TASKS } else { 0 };
+        machine.tasks.reserve(nr_places);
         machine.fault = options.fault;
         // Where CPUs interrupt each other they need no turns.
         let has_turns = scenario.machine.shared_stream && options.plan.is_none();
         machine.stream = has_turns.then(|| SharedStream::new(machine.cpus.len()));
-        let mut engine = EngineTask::new(
-            &mut machine,
-            &settings,
-            if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS },
-            options.seed,
-        );
+        let nr_slots = if options.plan.is_some() { FEW_SLOTS } else { NR_SLOTS };
+        let mut engine = EngineTask::new(&mut machine, &settings, nr_slots, options.seed);
         let from = |ms: &Option<toml::Spanned<u64>>| ms.as_ref().map(|ms| machine.now + ms.get_ref() * MS);
         (engine.hangs_from, engine.gone_from) = (from(&scenario.engine_hangs_ms), from(&scenario.engine_gone_ms));
         engine.slowdown = scenario.engine_slowdown.as_ref().map_or(1, |factor| *factor.get_ref());
@@ -118,7 +120,8 @@ impl<'a> Simulation<'a> {
         let happenings = Happenings::of(scenario.event.iter().map(toml::Spanned::get_ref).collect(), options.seed);
         let cgroups = Cgroups::of(scenario);
         let recorded = Recorded::of(scenario);
-        Self { machine, engine, works: Vec::new(), groups, scenario, cgroups, happenings, recorded, explorer: None }
+        let works = Vec::with_capacity(nr_places);
+        Self { machine, engine, works, groups, scenario, cgroups, happenings, recorded, explorer: None }
     }
 
     fn begin(&mut self, options: &SimulationOptions) {

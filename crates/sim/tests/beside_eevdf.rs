@@ -140,13 +140,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn new(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let text = if std::env::var_os("ELSEWHERE").is_some() {
-            random_load_elsewhere(&mut rng)
-        } else {
-            random_load(&mut rng)
-        };
+    fn new(seed: u64, text: String) -> Self {
         let scenario = Scenario::parse("load.toml", &text).expect("a good scenario");
         let with = |baseline| run(&scenario, &SimulationOptions { seed, baseline, ..SimulationOptions::default() });
         let (ours, theirs) = (with(None), with(Some(BaselineScheduler::Eevdf)));

@@ -165,10 +165,10 @@ fn fault_when_crowded(seed: u64, fault: Option<InjectedFault>) -> Option<(String
     let kernel_seat = rng.bool();
     let options = SimulationOptions { seed, kernel_seat, fault, ..SimulationOptions::default() };
     let failed = explore_randomly(&scenario, &options, seed, NR_CHANGES).err()?;
-    // Known, of the user seat: the engine is left to a CPU that is about to take another task while one idles, and an answered task is
-    // put where it had to be before its affinity changed.
-    let waits = |violation: &Violation| violation.rule == Rule::IdleBesideWaiting;
-    let is_known = !kernel_seat && failed.report.violations.iter().all(waits);
+    // Known, of the user seat: the engine is left to a CPU that is about to take another task while one idles, an answered task is put
+    // where it had to be before its affinity changed, and BPF may count one task too many in flight (machine 92).
+    let is_known_kind = |violation: &Violation| matches!(violation.rule, Rule::IdleBesideWaiting | Rule::InFlightCount);
+    let is_known = !kernel_seat && failed.report.violations.iter().all(is_known_kind);
     (!is_known).then(|| (format!("machine {seed}: {}", failed.arguments(&options)), failed))
 }
 

@@ -58,10 +58,10 @@ fn nobody_waits_for_longer_than_is_promised_on_random_machines() {
 #[test]
 fn known_faults_let_tasks_wait_beside_idle_cpus() {
     for (seed, kernel_seat, fault) in [
-        (348, true, KnownFault::LetGoForSomeCpus),
-        (12218, false, KnownFault::AfterSuspension),
+        (13, false, KnownFault::LetGo),
+        (2383, false, KnownFault::AfterSuspension),
         (223, false, KnownFault::EngineInLowPower),
-        (15391, false, KnownFault::QueuedBeforeHotplug),
+        (1045, true, KnownFault::QueuedBeforeHotplug),
     ] {
         let (what, report) = outcome(seed, kernel_seat);
         let is_there = report.violations.iter().any(|violation| violation.known == Some(fault));

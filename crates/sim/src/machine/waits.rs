@@ -85,8 +85,8 @@ impl Machine {
     /// What is known to let the task wait beside an idle CPU.
     pub(crate) fn known_wait_beside_idle(&self, id: TaskId) -> Option<KnownFault> {
         let task = &self.tasks[id];
-        if task.was_parked && task.mask().count() < self.cpus.len() {
-            Some(KnownFault::LetGoForSomeCpus)
+        if task.was_parked {
+            Some(KnownFault::LetGo)
         } else if self.invariants.packs_work && id == ENGINE {
             Some(KnownFault::EngineInLowPower)
         } else if self.invariants.packs_work && self.hotplugged_at > task.queued_at {
