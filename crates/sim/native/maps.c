@@ -97,6 +97,7 @@ s64 sim_stack_push(void *map, u64 value_size, u64 max_entries, const void *value
 {
 	struct sim_map *memory = memory_of(map, value_size, max_entries);
 
+	sim_change_map();
 	if (memory->nr_pushed == memory->nr)
 		return -E2BIG;
 	memcpy(memory->data + memory->nr_pushed++ * value_size, value, value_size);
@@ -107,6 +108,7 @@ s64 sim_stack_pop(void *map, u64 value_size, u64 max_entries, void *value)
 {
 	struct sim_map *memory = memory_of(map, value_size, max_entries);
 
+	sim_change_map();
 	if (!memory->nr_pushed)
 		return -ENOENT;
 	memcpy(value, memory->data + --memory->nr_pushed * value_size, value_size);

@@ -56,6 +56,7 @@ pub const IMPORTS: &[ImportedFunction] = imports![
     scx_bpf_select_cpu_dfl,
     scx_bpf_task_cpu,
     scx_bpf_test_and_clear_cpu_idle,
+    sim_change_map,
     sim_dsq_move,
     sim_dsq_move_to_local,
     sim_dsq_peek,
@@ -106,12 +107,20 @@ extern "C" fn bpf_get_current_task_btf() -> *mut TaskStruct {
 
 #[unsafe(no_mangle)]
 extern "C" fn bpf_task_from_pid(pid: i32) -> *mut TaskStruct {
+    interleave::point();
     with_machine(|machine| machine.task_of_pid(pid).map_or(std::ptr::null_mut(), crate::task::Task::raw))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_task_cpu(p: *const TaskStruct) -> i32 {
+    interleave::look(SharedObject::Task(id_of(p)));
     with_machine(|machine| machine.tasks[id_of(p)].cpu as i32)
+}
+
+/// A map is about to be locked and changed.
+#[unsafe(no_mangle)]
+extern "C" fn sim_change_map() {
+    interleave::barrier();
 }
 
 #[unsafe(no_mangle)]
@@ -169,12 +178,11 @@ extern "C" fn scx_bpf_dispatch_nr_slots() -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_task_set_slice(p: *mut TaskStruct, slice: u64) {
-    with_machine(|machine| {
-        // The idle tasks are nobody's to change.
-        if bpf_pid(p) != 0 {
-            machine.tasks[id_of(p)].kernel_mut().scx.slice = slice;
-        }
-    });
+    // The idle tasks are nobody's to change.
+    if bpf_pid(p) != 0 {
+        interleave::touch(SharedObject::Task(id_of(p)));
+        with_machine(|machine| machine.tasks[id_of(p)].kernel_mut().scx.slice = slice);
+    }
 }
 
 fn bpf_pid(p: *const TaskStruct) -> i32 {
@@ -196,11 +204,13 @@ extern "C" fn scx_bpf_reenqueue_local() -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sim_reenqueue_local_anywhere() {
+    interleave::barrier();
     with_machine(Machine::reenqueue_local_soon);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_cpuperf_set(cpu: i32, performance: u32) {
+    interleave::point();
     with_machine(|machine| match usize::try_from(cpu).ok().and_then(|cpu| machine.cpus.get_mut(cpu)) {
         Some(_) if performance > PERFORMANCE_ALL => machine.fail(format!("invalid performance {performance}")),
         Some(state) => state.performance = performance,
@@ -244,11 +254,13 @@ extern "C" fn scx_bpf_pick_idle_cpu_node(allowed: *const CpuMask, node: i32, fla
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_get_online_cpumask() -> *const CpuMask {
+    interleave::point();
     with_machine(|machine| &raw const machine.topology.online)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn scx_bpf_get_idle_smtmask() -> *const CpuMask {
+    interleave::point();
     with_machine(|machine| &raw const machine.idle.cores)
 }
 

@@ -4,6 +4,7 @@
 #define SIM_KFUNCS_H
 
 u64 scx_bpf_now(void);
+void sim_change_map(void);
 u32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
 struct task_struct *bpf_task_from_pid(s32 pid);
