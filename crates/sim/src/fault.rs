@@ -1,4 +1,4 @@
-//! Copies of the scheduler that are broken on purpose, to see that the simulator notices.
+//! What is broken on purpose, in copies of the scheduler or beside it, to see that the simulator notices.
 
 /// What is broken; `native/broken.txt` has the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,5 +38,30 @@ pub enum BrokenCopy {
     UnnotedIdle = 16,
 }
 
-/// Names of those whose lines are not in the source any more.
+/// What goes wrong on purpose between the scheduler and the kernel or the engine, to see that somebody notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InjectedFault {
+    /// One insertion is forgotten.
+    LostInsertion,
+    /// Each insertion is made twice.
+    DoubleInsertion,
+    /// Insertions go to the local queue of the last CPU, whether the task may run there or not.
+    ForbiddenCpu,
+    /// Idle CPUs are not kicked.
+    ForgottenKicks,
+    /// What the engine says of its parking may take effect after its second look.
+    NoParkingBarrier,
+    /// A CPU looks for a task to take before it has locked the queue.
+    UnlockedSearch,
+    /// A CPU that fetches a task does not notice that the task was dequeued while no lock was held.
+    OverlookedDequeue,
+    /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
+    KeptFromMigrating,
+    /// The kernel does not mark a CPU as idle again that goes from idle to idle.
+    IdleStaysUnmarked,
+    /// User space writes rubbish to the rings, beside and in place of what its loop says. The rules hold all the same.
+    RubbishFromEngine,
+}
+
+/// Names of those broken copies whose lines are not in the source any more.
 pub const UNFIT_FAULTS: &str = env!("SIM_UNFIT_FAULTS");

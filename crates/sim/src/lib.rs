@@ -48,11 +48,10 @@ pub use baseline::BaselineScheduler;
 #[cfg(instrumented)]
 pub use coverage::Coverage;
 pub use energy::EnergyUse;
-pub use fault::{BrokenCopy, UNFIT_FAULTS};
+pub use fault::{BrokenCopy, InjectedFault, UNFIT_FAULTS};
 pub use interleave::{CpuSwitch, Exploration, FailedRun, SwitchPlan, explore_all, explore_randomly};
 pub use invariants::{KnownFault, Rule, Violation};
 pub use loaded::{SchedulerSetting, SourceScheduler};
-pub use machine::InjectedFault;
 pub use options::SimulationOptions;
 pub use report::{GroupReport, SimulationReport};
 pub use run::run;

@@ -5,8 +5,8 @@ use scherzo_wire::message::SliceTimer;
 
 use crate::baseline::BaselineScheduler;
 use crate::fault::BrokenCopy;
+use crate::fault::InjectedFault;
 use crate::interleave::SwitchPlan;
-use crate::machine::InjectedFault;
 
 /// What a run depends on besides its scenario.
 #[derive(Clone, Debug)]

@@ -8,8 +8,9 @@ use scherzo_engine_loop::EnginePages;
 use scherzo_engine_loop::parking::ParkedWord;
 use scherzo_wire::layout::{ControlPage, Slot};
 
+use crate::fault::InjectedFault;
 use crate::interleave;
-use crate::machine::{InjectedFault, Machine};
+use crate::machine::Machine;
 
 /// The memory that BPF and the engine share; as long as the run lasts.
 pub struct EmulatedPages {

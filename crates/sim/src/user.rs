@@ -9,8 +9,9 @@ use scherzo_engine_loop::{Doorbell, EngineLoop, EngineSleep, LoopStep};
 use scherzo_policy::Scherzo;
 use scherzo_wire::message::LoadSettings;
 
+use crate::fault::InjectedFault;
 use crate::interleave;
-use crate::machine::{InjectedFault, Machine, MachineEvent};
+use crate::machine::{Machine, MachineEvent};
 use crate::pages::EmulatedPages;
 use crate::rings::{EmulatedDispatchedRing, EmulatedQueuedRing};
 use crate::rubbish::RubbishWriter;

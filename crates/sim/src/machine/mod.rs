@@ -27,6 +27,7 @@ use scherzo_wire::layout::{ControlPage, CpuStats, Slot};
 
 use crate::abi::{self, CpuMask, Ops, TaskStruct};
 use crate::baseline::BaselineScheduler;
+use crate::fault::InjectedFault;
 use crate::interleave;
 use crate::invariants::Invariants;
 use crate::profile::{Costs, Profile, TopologySpec};
@@ -69,31 +70,6 @@ pub enum MachineEvent {
     Unregister,
     /// A CPU's turn to be emulated ends; of this turn only.
     Turn(u64),
-}
-
-/// What goes wrong on purpose between the scheduler and the kernel or the engine, to see that somebody notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectedFault {
-    /// One insertion is forgotten.
-    LostInsertion,
-    /// Each insertion is made twice.
-    DoubleInsertion,
-    /// Insertions go to the local queue of the last CPU, whether the task may run there or not.
-    ForbiddenCpu,
-    /// Idle CPUs are not kicked.
-    ForgottenKicks,
-    /// What the engine says of its parking may take effect after its second look.
-    NoParkingBarrier,
-    /// A CPU looks for a task to take before it has locked the queue.
-    UnlockedSearch,
-    /// A CPU that fetches a task does not notice that the task was dequeued while no lock was held.
-    OverlookedDequeue,
-    /// The kernel keeps tasks whose migration is disabled from the scheduler, as without `SCX_OPS_ENQ_MIGRATION_DISABLED`.
-    KeptFromMigrating,
-    /// The kernel does not mark a CPU as idle again that goes from idle to idle.
-    IdleStaysUnmarked,
-    /// User space writes rubbish to the rings, beside and in place of what its loop says. The rules hold all the same.
-    RubbishFromEngine,
 }
 
 /// The scheduler inserts from `ops.dispatch`.
