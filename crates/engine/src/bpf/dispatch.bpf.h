@@ -149,7 +149,7 @@ VERIFIED_ONCE int take_next(s32 cpu, u64 now, u32 how)
 
 	if (!cpuc)
 		return false;
-	if (READ_ONCE(engine_waits) && scx_bpf_dsq_move_to_local(ENGINE_DSQ, 0))
+	if (READ_ONCE(engine_waits) && move_to_local(ENGINE_DSQ))
 		return true;
 	if (policy_goes_first(cpuc, cpu) && take_by_policy(cpuc->llc, cpu, how))
 		return true;
@@ -198,7 +198,7 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && reclaim(page, flight, index, owned >> 1)) {
 		if (slice_ns) {
 			count(SCHERZO_CNT_RECLAIMED);
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+			insert_last(p, SCX_DSQ_LOCAL, slice_ns, 0);
 		} else {
 			queue_task(p, QUEUE_RECLAIMED, word_of(bits), 0, NULL);
 		}
@@ -288,7 +288,7 @@ static void keep_running(struct task_struct *prev, struct scherzo_control *page,
 {
 	struct task_ctx *tctx = task_ctx(prev);
 	u64 slice_ns = default_slice_ns(page);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 
 	if (tctx && !is_engine(prev))
 		charge(prev, tctx, cpuc->llc, now);
@@ -318,7 +318,7 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct scherzo_control *page = control_page();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	struct control_word word;
 	bool goes_on = false;
 	u32 how = 0;

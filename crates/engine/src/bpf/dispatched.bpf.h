@@ -98,7 +98,7 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	u32 index = dispatched ? READ_ONCE(dispatched->slot) : SCHERZO_NO_SLOT;
 	struct flight *flight = slot_flight(index);
 	struct scherzo_control *page = control_page();
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	struct control_word word;
 	struct task_ctx *tctx;
 	struct task_struct *p;
@@ -119,7 +119,7 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	word = control_word(page);
 	tctx = task_ctx(p);
 	if (!tctx)
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, default_slice_ns(page), 0);
+		insert_last(p, SCX_DSQ_GLOBAL, default_slice_ns(page), 0);
 	else if (study_policy)
 		queue_dispatched_for_study(p, dispatched, page, word, now);
 	else

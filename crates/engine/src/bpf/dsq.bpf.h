@@ -100,9 +100,22 @@ static __always_inline u32 nr_queued(enum dsq_kind kind, u32 index)
 	return nr > 0 ? nr : 0;
 }
 
+/* Takes the first of a DSQ that may run on this CPU. A function of its own for the reason of clock_now(). */
+VERIFIED_ONCE int move_to_local(u64 dsq_id)
+{
+	return scx_bpf_dsq_move_to_local(dsq_id, 0);
+}
+
 static __always_inline bool take_from(enum dsq_kind kind, u32 index)
 {
-	return nr_queued(kind, index) && scx_bpf_dsq_move_to_local(DSQ_ID(kind, index), 0);
+	return nr_queued(kind, index) && move_to_local(DSQ_ID(kind, index));
+}
+
+/* Puts a task at the end of a DSQ. A function of its own for the same reason. */
+VERIFIED_ONCE int insert_last(struct task_struct *p __arg_trusted, u64 dsq_id, u64 slice_ns, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags);
+	return 0;
 }
 
 /* dsq_vtime at the head of an ordered DSQ; false if it is empty. */
@@ -145,13 +158,13 @@ static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx,
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && !READ_ONCE(cpuc->online)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
+		insert_last(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
 		count(SCHERZO_CNT_OFFLINE);
 		return;
 	}
 	enter_dsq(tctx, dsq_id);
 	if (dsq_id >> 32 == DSQ_FIFO) {
-		scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags);
+		insert_last(p, dsq_id, slice_ns, enq_flags);
 		return;
 	}
 	if (dsq_id >> 32 == DSQ_BATCH)

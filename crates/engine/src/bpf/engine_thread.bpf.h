@@ -12,7 +12,7 @@
 /* Any CPU that no higher class holds; -1 if there is none. */
 VERIFIED_ONCE s32 free_of_higher_class(struct task_struct *p __arg_trusted)
 {
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
@@ -44,7 +44,7 @@ static s32 engine_cpu(struct task_struct *p, struct control_word word, u64 *kick
 	cpu = preempt_cpu(p, this_cpu);
 	if (cpu >= 0)
 		return cpu;
-	if (cpuc && !busy_with_higher_class(cpuc, scx_bpf_now()) && may_run_on(p, this_cpu))
+	if (cpuc && !busy_with_higher_class(cpuc, clock_now()) && may_run_on(p, this_cpu))
 		return this_cpu;
 	cpu = free_of_higher_class(p);
 	return cpu >= 0 ? cpu : this_cpu;

@@ -28,7 +28,7 @@ static __always_inline void follow_wait(struct task_struct *p, struct task_ctx *
 	if (tctx->wait_cpu == cpu || !cpuc)
 		return;
 	tctx->wait_cpu = cpu;
-	tctx->wait_higher_class_ns = cpu_higher_class_ns(cpuc, scx_bpf_now());
+	tctx->wait_higher_class_ns = cpu_higher_class_ns(cpuc, clock_now());
 }
 
 /*
@@ -156,7 +156,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu;
 
 	if (!page) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	word = control_word(page);
@@ -165,9 +165,9 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		forget_release(tctx);
 		/* Pinned tasks and those that are new have not been through select_cpu. */
 		if (!tctx->wait_since_ns && enq_flags & SCX_ENQ_WAKEUP)
-			wake_up(p, tctx, scx_bpf_now());
+			wake_up(p, tctx, clock_now());
 		else if (!tctx->wait_since_ns)
-			start_waiting(p, tctx, scx_bpf_now());
+			start_waiting(p, tctx, clock_now());
 	}
 	if (gets_no_interrupts()) {
 		/* The kernel itself reschedules the CPU that it chose for the task. */
@@ -184,7 +184,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (is_engine(p)) {
 		WRITE_ONCE(engine_waits, 1);
-		scx_bpf_dsq_insert(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
+		insert_last(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
 		cpu = engine_cpu(p, word, &kick_flags);
 		make_room_for_engine(cpu, kick_flags);
 		scx_bpf_kick_cpu(cpu, kick_flags);
@@ -218,7 +218,7 @@ void BPF_STRUCT_OPS(scherzo_dequeue, struct task_struct *p, u64 deq_flags)
 		return;
 	cancel_flight(tctx);
 	if (deq_flags & SCX_DEQ_SLEEP)
-		uncount_weight(tctx, scx_bpf_now());
+		uncount_weight(tctx, clock_now());
 }
 
 #endif /* SCHERZO_ENQUEUE_BPF_H */

@@ -124,7 +124,7 @@ static __always_inline bool record_is_unread(const struct task_ctx *tctx)
 static bool submit(struct task_struct *p, struct task_ctx *tctx, struct scherzo_control *page, u32 klass,
 		   u64 enq_flags)
 {
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	u32 index = tctx->slot;
 	struct flight *flight = slot_flight(index);
 	bool preempted = tctx->started_ns && !(enq_flags & SCX_ENQ_WAKEUP);

@@ -194,7 +194,7 @@ static __always_inline bool begins_to_move_up(struct task_struct *p, const struc
 	    is_engine(p) || READ_ONCE(nr_idle) <= 0)
 		return false;
 	tctx = task_ctx(p);
-	if (!tctx || tctx->burst_ns + time_delta(scx_bpf_now(), tctx->started_ns) < BURST_MIN_NS)
+	if (!tctx || tctx->burst_ns + time_delta(clock_now(), tctx->started_ns) < BURST_MIN_NS)
 		return false;
 	tctx->moves_up = idle_cpu_of_kind(p, cpu, false, word.whole_cores) >= 0;
 	return tctx->moves_up;

@@ -14,7 +14,7 @@
  */
 static __always_inline u64 charge_current(struct task_ctx *tctx)
 {
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	s64 ran_ns = tctx->charged_until_ns ? time_delta(now, tctx->charged_until_ns) : 0;
 
 	if (ran_ns <= 0)

@@ -117,7 +117,7 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 		return;
 	leave_dsq(tctx);
 	forget_release(tctx);
-	uncount_weight(tctx, scx_bpf_now());
+	uncount_weight(tctx, clock_now());
 	tctx->charged_exec_ns = p->se.sum_exec_runtime;
 	tctx->wait_since_ns = 0;
 	tctx->parked_since_ns = 0;
@@ -131,7 +131,7 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (!page || !tctx)
 		return;
-	uncount_weight(tctx, scx_bpf_now());
+	uncount_weight(tctx, clock_now());
 	leave_dsq(tctx);
 	forget_release(tctx);
 	if (tctx->slot == SCHERZO_NO_SLOT)
@@ -177,7 +177,7 @@ static int free_slot(u32 index, void *context)
 VERIFIED_ONCE int note_online_cpus(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr_cpu_slots) {
@@ -237,7 +237,7 @@ static __always_inline bool higher_class_until_now(u64 now)
 void BPF_STRUCT_OPS(scherzo_exit, struct scx_exit_info *ei)
 {
 	struct scherzo_control *page = control_page();
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 
 	UEI_RECORD(uei, ei);
 	if (page) {

@@ -81,7 +81,7 @@ static __always_inline void forget_release(struct task_ctx *tctx)
 VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
-	u64 now = scx_bpf_now(), until_ns, due_ns;
+	u64 now = clock_now(), until_ns, due_ns;
 	u32 limiter, index;
 
 	limiter = limiter_of(p, now);
@@ -101,7 +101,7 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 		tctx->credit_ns = 0;
 	if (!tctx->parked_since_ns)
 		tctx->parked_since_ns = now;
-	scx_bpf_dsq_insert(p, DSQ_ID(DSQ_PARK, index), SCX_SLICE_DFL, enq_flags);
+	insert_last(p, DSQ_ID(DSQ_PARK, index), SCX_SLICE_DFL, enq_flags);
 	due_ns = READ_ONCE(park_due_ns[index]);
 	if (!due_ns || signed_delta(until_ns, due_ns) < 0)
 		WRITE_ONCE(park_due_ns[index], until_ns);
@@ -252,7 +252,7 @@ VERIFIED_ONCE u64 look_through_all(u64 now, bool only_pinned)
 
 static int look_through_parks(void *map, int *key, struct bpf_timer *timer)
 {
-	u64 now = scx_bpf_now(), next_ns;
+	u64 now = clock_now(), next_ns;
 
 	WRITE_ONCE(parks_armed_ns, 0);
 	/* Those of one CPU first: it is then not woken for another task, which no CPU would fetch. */

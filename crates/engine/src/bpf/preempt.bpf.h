@@ -157,7 +157,7 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 
 	if (!since)
 		return false;
-	ran_ns = time_delta(scx_bpf_now(), since);
+	ran_ns = time_delta(clock_now(), since);
 	if (ran_ns < (s64)BURST_MIN_NS || !has_run_longer(cpuc, ran_ns, tctx) || !may_run_on(p, prev_cpu) ||
 	    __sync_val_compare_and_swap(&cpuc->burst_since_ns, since, 0) != since)
 		return false;

@@ -70,7 +70,7 @@ static __always_inline bool request_for(struct task_struct *p, const struct task
 					struct control_word word, u32 reason, struct queue_request *request)
 {
 	const struct scherzo_slot *slot;
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 
 	*request = (struct queue_request){
 		.slice_ns = default_slice_ns(page),
@@ -123,7 +123,7 @@ static __always_inline void insert_on_cpu(struct task_struct *p, struct task_ctx
 		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, enq_flags);
+		insert_last(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, enq_flags);
 		count(SCHERZO_CNT_OFFLINE);
 	}
 }
@@ -161,7 +161,7 @@ VERIFIED_ONCE u32 queue_for_study(struct task_struct *p __arg_trusted, u32 reaso
 	s32 cpu;
 
 	if (!page || !tctx) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return SCHERZO_CLASS_KERNEL;
 	}
 	if (dispatched)
@@ -215,7 +215,7 @@ static __always_inline void queue_kthread_on_own_cpu(struct task_struct *p, stru
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), default_slice_ns(page), scx_bpf_now() - DEADLINE_REACH_NS, enq_flags);
+	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), default_slice_ns(page), clock_now() - DEADLINE_REACH_NS, enq_flags);
 	count(SCHERZO_CNT_REQUEUED);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -238,7 +238,7 @@ VERIFIED_ONCE int move_up(struct task_struct *p __arg_trusted, u64 bits, u64 enq
 	cpu = idle_cpu_of_kind(p, scx_bpf_task_cpu(p), false, word.whole_cores);
 	if (cpu < 0 || !scx_bpf_test_and_clear_cpu_idle(cpu))
 		return false;
-	deadline_ns = published_deadline_ns(tctx, scx_bpf_now());
+	deadline_ns = published_deadline_ns(tctx, clock_now());
 	slice_ns = slice_left_ns(p, tctx) ?: default_slice_ns(page);
 	insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), slice_ns, deadline_ns, enq_flags);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

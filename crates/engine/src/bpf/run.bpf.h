@@ -37,7 +37,7 @@ void BPF_STRUCT_OPS(scherzo_tick, struct task_struct *p)
 	struct scherzo_control *page = control_page();
 	s32 cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	struct control_word word;
 
 	if (page)
@@ -65,7 +65,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	struct task_ctx *tctx = task_ctx(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	bool late_pick;
 	u32 klass;
 
@@ -121,7 +121,7 @@ void BPF_STRUCT_OPS(scherzo_stopping, struct task_struct *p, bool runnable)
 	struct scherzo_cpu_stats *stats = this_cpu_stats();
 	struct task_ctx *tctx = task_ctx(p);
 	struct cpu_ctx *cpuc = cpu_ctx(scx_bpf_task_cpu(p));
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	s64 ran_ns;
 
 	if (!tctx || !cpuc)
@@ -184,10 +184,10 @@ void BPF_STRUCT_OPS(scherzo_update_idle, s32 cpu, bool idle)
 	/* One that goes offline idles too. */
 	note_idle(cpuc, idle && cpuc->online);
 	if (!idle) {
-		ours_left(cpuc, scx_bpf_now());
+		ours_left(cpuc, clock_now());
 		return;
 	}
-	ours_returned(cpuc, scx_bpf_now());
+	ours_returned(cpuc, clock_now());
 	stats->nr_idle_entries++;
 	if (!cpuc->online) {
 		/* The kernel marks it as idle for the last time: a task that was queued would have this CPU kicked, in vain. */

@@ -51,7 +51,7 @@ static int end_run(void *map, int *key, struct bpf_timer *timer)
 	s32 cpu = *key;
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 ends_ns = cpuc ? READ_ONCE(cpuc->run_ends_ns) : 0;
-	s64 left_ns = signed_delta(ends_ns, scx_bpf_now());
+	s64 left_ns = signed_delta(ends_ns, clock_now());
 
 	if (!ends_ns)
 		return 0;

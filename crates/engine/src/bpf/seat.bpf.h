@@ -96,7 +96,7 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
 	const struct scherzo_control *page = control_page();
 	const struct task_ctx *tctx = task_ctx(p);
-	u64 least_ns = 0, now = scx_bpf_now();
+	u64 least_ns = 0, now = clock_now();
 	u32 llc = cpu_llc(prev_cpu);
 
 	if (!tctx || !page)
@@ -134,7 +134,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(llc);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	s64 nr_others;
 
 	if (!page || !llcx || !tctx || !account)
@@ -200,7 +200,7 @@ VERIFIED_ONCE u32 queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 	if (decided)
 		turn = *decided;
 	if (!page || !tctx || (!decided && !decide_turn(p, tctx, page, word, &turn))) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return SCHERZO_CLASS_KERNEL;
 	}
 	tctx->timed = turn.timed;
@@ -307,7 +307,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(prev);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 	struct llc_ctx *llcx;
 	u32 llc;
 
@@ -380,7 +380,7 @@ VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 	if (!own || !page)
 		return false;
 	nr_cpus = cpus_per_llc(page);
-	measure_fair_room(own, nr_cpus, scx_bpf_now());
+	measure_fair_room(own, nr_cpus, clock_now());
 	own_crowding = crowding(own, nr_cpus);
 	own_task = crowding_of_task(own, nr_cpus);
 	bpf_for(llc, 0, nr_llcs) {
@@ -416,7 +416,7 @@ VERIFIED_ONCE int fair_is_late(u32 llc, u64 now)
 static __always_inline bool take_on_sleeping_cpu(u32 llc, s32 cpu)
 {
 	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_from(DSQ_CPU_FAIR, cpu) ||
-	       (fair_is_late(llc, scx_bpf_now()) && take_from(DSQ_FAIR, llc));
+	       (fair_is_late(llc, clock_now()) && take_from(DSQ_FAIR, llc));
 }
 
 /*
@@ -457,7 +457,7 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;
-	if (is_fair_long_owed(llc) && !is_turn_of_prompt(cpu, scx_bpf_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc))
+	if (is_fair_long_owed(llc) && !is_turn_of_prompt(cpu, clock_now()) && take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc))
 		return true;
 	return take_earlier(DSQ_CPU_PROMPT, cpu, DSQ_PROMPT, llc) || take_earlier(DSQ_CPU_FAIR, cpu, DSQ_FAIR, llc);
 }

@@ -42,6 +42,15 @@
 #define VERIFIED_ONCE __weak __noinline
 
 /*
+ * The kernel's clock, as the scheduler takes it. A function, since there are dozens of places: from each of them the kernel would cut out what
+ * is for older ones (scx's compat.bpf.h), and move the rest of the program.
+ */
+VERIFIED_ONCE u64 clock_now(void)
+{
+	return scx_bpf_now();
+}
+
+/*
  * Dispatch queues (DSQs): the kind in the upper half, a CPU or an LLC in the lower.
  *
  * A DSQ is ordered either by arrival or by dsq_vtime, never both, because the kernel refuses a mix. Where dsq_vtime is a

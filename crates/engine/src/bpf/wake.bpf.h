@@ -18,7 +18,7 @@
 static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
 					enum scherzo_counter counter)
 {
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
+	insert_last(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
 	count_here(counter);
 }
 
@@ -177,7 +177,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (is_engine(p))
 		return prev_cpu;
 
-	now = scx_bpf_now();
+	now = clock_now();
 	if (wake_flags & SCX_WAKE_TTWU) {
 		wake_up(p, tctx, now);
 		note_feeding(tctx, wake_flags);

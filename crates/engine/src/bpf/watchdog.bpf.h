@@ -253,7 +253,7 @@ VERIFIED_ONCE int leaves_records_unread(const struct scherzo_control *page, u64 
 static int watchdog(void *map, int *key, struct bpf_timer *timer)
 {
 	struct scherzo_control *page = control_page();
-	u64 now = scx_bpf_now();
+	u64 now = clock_now();
 
 	if (!page)
 		return 0;
