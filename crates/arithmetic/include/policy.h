@@ -104,7 +104,7 @@ typedef long long s64;
  */
 #define POLICY_MESSAGE_BURST_NS (100 * POLICY_MSEC / 1000)
 #define POLICY_MESSAGES_GATHER_NS (4 * POLICY_MSEC)
-/* How much earlier a prompt task is due whose use is modest, and moderate. Either is marked in its deadline. */
+/* How much earlier a prompt task is due whose use is modest or light, and moderate. Each is marked in its deadline. */
 #define POLICY_MODEST_AHEAD_NS (550 * POLICY_MSEC)
 #define POLICY_MODERATE_AHEAD_NS (500 * POLICY_MSEC)
 #define POLICY_USE_MASK 3ULL
@@ -180,12 +180,13 @@ struct policy_use {
 /*
  * How that compares. Whose use is modest has had no more than others by its weight, so whatever these are owed, it is not because of
  * this task. Moderate is up to twice as much, which is what a prompt task may have: as long as all of them keep to that, the others
- * have half of their share at least.
+ * have half of their share at least. Light is a task by another measure: beside all that are runnable, see policy_is_light().
  */
 enum policy_use_level {
 	POLICY_USE_HEAVY,
 	POLICY_USE_MODERATE,
 	POLICY_USE_MODEST,
+	POLICY_USE_LIGHT,
 };
 
 static inline enum policy_use_level policy_use_level(struct policy_use use)
@@ -327,7 +328,7 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight, enum p
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
 		mean_burst_ns = POLICY_BURST_MAX_NS;
 	now += mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
-	if (use == POLICY_USE_MODEST)
+	if (use >= POLICY_USE_MODEST)
 		now -= POLICY_MODEST_AHEAD_NS;
 	else if (use == POLICY_USE_MODERATE)
 		now -= POLICY_MODERATE_AHEAD_NS;

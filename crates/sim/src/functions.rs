@@ -212,8 +212,9 @@ fn who_uses_more_than_it_may_is_due_later() {
     let level = |early_ms: u64, ran_ms: u64| sim_use_level(early_ms * MS, ran_ms * MS, 10 * MS);
     assert_eq!([10, 11, 20, 21].map(|ran_ms| level(0, ran_ms)), [2, 1, 1, 0], "modest, moderate, heavy");
     assert_eq!([9, 11, 31].map(|early_ms| level(early_ms, 5)), [2, 1, 0], "half of what was before counts");
-    let [heavy, moderate, modest] = [0, 1, 2].map(|level| sim_deadline_of_use(1000 * MS, level));
+    let [heavy, moderate, modest, light] = [0, 1, 2, 3].map(|level| sim_deadline_of_use(1000 * MS, level));
     assert!(modest < moderate && moderate < heavy);
+    assert_eq!(light, modest + 1, "the light are due with the modest, and marked");
     assert_eq!((heavy - moderate) / MS, 499, "half a second, but for the mark");
 }
 

@@ -81,6 +81,8 @@ VERIFIED_ONCE int place_in_virtual_time(struct task_ctx *tctx, u32 llc)
 		tctx->vacated_vruntime += clock - READ_ONCE(from->clock);
 		tctx->use.seen_clock += clock - READ_ONCE(from->clock);
 		tctx->use.seen_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
+		tctx->use.slept_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
+		tctx->use.slept_clock += clock - READ_ONCE(from->clock);
 	}
 	tctx->llc = llc;
 	tctx->vruntime = within_reach(tctx, to, clock, page);
@@ -157,21 +159,27 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 	tctx->use.vran_ns = 0;
 }
 
-/*
- * A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. Where nobody takes turns
- * nothing is used of what others want, whatever was used before.
- */
-VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx, u64 now)
+static __always_inline u64 later(u64 one, u64 two)
 {
-	const struct scherzo_control *page = control_page();
-	const struct llc_ctx *llcx;
+	return signed_delta(one, two) > 0 ? one : two;
+}
 
-	if (!page || !tctx || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
-		return POLICY_USE_HEAVY;
-	llcx = llc_ctx(tctx->llc);
-	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
-		return POLICY_USE_MODEST;
-	return policy_use_level(use_of(tctx, now));
+/*
+ * The task is woken by one that ran briefly and is about to sleep. While that one was runnable, this one waited for it, and was not
+ * absent: what the clocks advanced then counts for neither of its comparisons. Of two that pass messages each sleeps for half of the
+ * time, and would otherwise seem to use half of what they use together. Before the sleep is credited.
+ */
+VERIFIED_ONCE int leave_out_waker(struct task_ctx *tctx)
+{
+	const struct task_ctx *waker = task_ctx(bpf_get_current_task_btf());
+	const struct llc_ctx *llcx = tctx ? llc_ctx(tctx->llc) : NULL;
+
+	if (!waker || !llcx || waker->llc != tctx->llc)
+		return 0;
+	tctx->use.seen_system_clock += READ_ONCE(llcx->system_clock) -
+				       later(tctx->use.slept_system_clock, waker->use.seen_system_clock);
+	tctx->use.seen_clock += READ_ONCE(llcx->clock) - later(tctx->use.slept_clock, waker->use.seen_clock);
+	return 0;
 }
 
 /* What is runnable in an LLC weighs so much. */
@@ -208,6 +216,26 @@ VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
 static __always_inline bool is_light(const struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page)
 {
 	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
+}
+
+/*
+ * A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. Who uses less than its share
+ * beside all that are runnable is light, whatever those have had that take turns: these may have had little because of others. Where nobody
+ * takes turns nothing is used of what others want, whatever was used before.
+ */
+VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx;
+
+	if (!page || !tctx || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
+		return POLICY_USE_HEAVY;
+	llcx = llc_ctx(tctx->llc);
+	if (is_light(p, tctx, page))
+		return POLICY_USE_LIGHT;
+	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
+		return POLICY_USE_MODEST;
+	return policy_use_level(use_of(tctx, now));
 }
 
 /*
@@ -280,7 +308,7 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 /* The others are owed no more than the task may have beside them: it goes first again, with the credit that it had. */
 static __always_inline void stop_yielding(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	if (!tctx->yields || (is_fair_owed(llc) && use_level(p, tctx, now) != POLICY_USE_MODEST))
+	if (!tctx->yields || (is_fair_owed(llc) && use_level(p, tctx, now) < POLICY_USE_MODEST))
 		return;
 	tctx->yields = false;
 	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !is_overspent(tctx->group);
@@ -431,6 +459,8 @@ static __always_inline void end_to_charge(struct task_struct *p, struct task_ctx
 	tctx->slept_interruptibly = sleeps_interruptibly(p);
 	llcx = llc_ctx(cpuc->llc);
 	tctx->rivals_weight = llcx ? runnable_weight(llcx) : 0;
+	tctx->use.slept_system_clock = llcx ? READ_ONCE(llcx->system_clock) : 0;
+	tctx->use.slept_clock = llcx ? READ_ONCE(llcx->clock) : 0;
 	uncount_weight(tctx, now);
 }
 

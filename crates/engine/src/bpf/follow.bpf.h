@@ -64,12 +64,19 @@ VERIFIED_ONCE int let_messages_gather(struct task_struct *p __arg_trusted, struc
 	return 0;
 }
 
-/* The first in a DSQ was due a good while before a task with this deadline. */
+/*
+ * The first in a DSQ was due a good while before a task with this deadline; or at all, if it is light and this one is not: with pairs that pass
+ * messages on every CPU it would wait for so long each time that it wakes.
+ */
 static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
 {
 	u64 head_ns = 0;
 
-	return head_vtime(dsq_id, &head_ns) && signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
+	if (!head_vtime(dsq_id, &head_ns))
+		return false;
+	if (policy_use_of_deadline(head_ns) == POLICY_USE_LIGHT && policy_use_of_deadline(deadline_ns) != POLICY_USE_LIGHT)
+		return signed_delta(deadline_ns, head_ns) > 0;
+	return signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
 }
 
 /* The same for a task that takes turns: a prompt task waits, or one that is behind it in virtual time. */

@@ -77,7 +77,7 @@ VERIFIED_ONCE int yields_to_fair(u32 llc, u64 due_ns)
 {
 	enum policy_use_level use = policy_use_of_deadline(due_ns);
 
-	if (use == POLICY_USE_MODEST)
+	if (use >= POLICY_USE_MODEST)
 		return false;
 	return use == POLICY_USE_MODERATE ? is_fair_long_owed(llc) : is_fair_owed(llc);
 }

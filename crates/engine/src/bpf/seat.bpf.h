@@ -433,7 +433,7 @@ VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 		return false;
 	head_vtime(DSQ_ID(DSQ_PROMPT, cpuc->llc), &shared);
 	head_vtime(DSQ_ID(DSQ_CPU_PROMPT, cpu), &own);
-	if (policy_use_of_deadline(shared) == POLICY_USE_MODEST || policy_use_of_deadline(own) == POLICY_USE_MODEST)
+	if (policy_use_of_deadline(shared) >= POLICY_USE_MODEST || policy_use_of_deadline(own) >= POLICY_USE_MODEST)
 		return true;
 	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
 	    (signed_delta(shared, since_ns) >= 0 && signed_delta(own, since_ns) >= 0))

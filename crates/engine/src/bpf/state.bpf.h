@@ -311,6 +311,7 @@ struct task_ctx {
 		struct policy_use of_fair, of_all; /* beside those that take turns, and beside all others, until it woke last */
 		u64 vran_ns; /* virtual time that it has run for since */
 		u64 seen_clock, seen_system_clock; /* its LLC's then */
+		u64 slept_clock, slept_system_clock; /* and when it went to sleep */
 	} use;
 	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */

@@ -179,6 +179,8 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	now = clock_now();
 	if (wake_flags & SCX_WAKE_TTWU) {
+		if (wake_flags & SCX_WAKE_SYNC && waker_is_done(BRIEF_NS, now))
+			leave_out_waker(tctx);
 		wake_up(p, tctx, now);
 		note_feeding(tctx, wake_flags);
 		if (wake_flags & SCX_WAKE_SYNC)
