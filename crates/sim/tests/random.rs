@@ -59,7 +59,7 @@ fn nobody_waits_for_longer_than_is_promised_on_random_machines() {
 fn known_faults_let_tasks_wait_beside_idle_cpus() {
     for (seed, kernel_seat, fault) in [
         (13, false, KnownFault::LetGo),
-        (2383, false, KnownFault::AfterSuspension),
+        (18711, false, KnownFault::AfterSuspension),
         (223, false, KnownFault::EngineInLowPower),
         (1045, true, KnownFault::QueuedBeforeHotplug),
     ] {
