@@ -170,71 +170,7 @@ static inline bool policy_is_within_share(u64 ran_ns, u64 slept_ns, u64 flat_wei
 	return weight >= all_weight || (ran_ns >> 10) * all_weight <= (span_ns >> 10) * weight;
 }
 
-/* What a task uses beside others: both in virtual time, so the two are alike for one that gets its share. */
-struct policy_use {
-	u64 ran_ns; /* what it ran for */
-	u64 passed_ns; /* what the clock advanced */
-	u64 since_ns; /* when both were halved */
-};
-
-/*
- * How that compares. Whose use is modest has had no more than others by its weight, so whatever these are owed, it is not because of
- * this task. Moderate is up to twice as much, which is what a prompt task may have: as long as all of them keep to that, the others
- * have half of their share at least. Light is a task by another measure: beside all that are runnable, see policy_is_light().
- */
-enum policy_use_level {
-	POLICY_USE_HEAVY,
-	POLICY_USE_MODERATE,
-	POLICY_USE_MODEST,
-	POLICY_USE_LIGHT,
-};
-
-static inline enum policy_use_level policy_use_level(struct policy_use use)
-{
-	if (use.ran_ns <= use.passed_ns)
-		return POLICY_USE_MODEST;
-	return use.ran_ns <= 2 * use.passed_ns ? POLICY_USE_MODERATE : POLICY_USE_HEAVY;
-}
-
-/* It has used so much more, now. */
-static inline struct policy_use policy_use_more(struct policy_use use, u64 ran_ns, u64 passed_ns, u64 now)
-{
-	if (now - use.since_ns >= POLICY_USE_PERIOD_NS) {
-		use.ran_ns /= 2;
-		use.passed_ns /= 2;
-		use.since_ns = now;
-	}
-	use.ran_ns += ran_ns;
-	use.passed_ns += passed_ns;
-	return use;
-}
-
-/*
- * Whether that is less than three quarters of what all that are runnable have by their weights, where the clock advances as fast as these
- * run on average.
- */
-static inline bool policy_is_light(struct policy_use use)
-{
-	return 4 * use.ran_ns <= 3 * use.passed_ns;
-}
-
-/* How far the clock advances by which such tasks are known, in a time in which tasks of these flat weights in sum are runnable. */
-static inline u64 policy_system_clock_passes(u64 time_ns, s64 all_weight, u64 nr_cpus)
-{
-	if (all_weight <= 0)
-		return 0;
-	if (time_ns > POLICY_SYSTEM_SPAN_NS)
-		time_ns = POLICY_SYSTEM_SPAN_NS;
-	return policy_virtual_ns(time_ns * nr_cpus, all_weight < 0xffffffffLL ? all_weight : 0xffffffffLL);
-}
-
-/* In virtual time, what a task has used for which its child has run: as far as use goes back. */
-static inline u64 policy_use_of_child(u64 ran_ns, u32 flat_weight)
-{
-	if (ran_ns > 2 * POLICY_USE_PERIOD_NS)
-		ran_ns = 2 * POLICY_USE_PERIOD_NS;
-	return policy_virtual_ns(ran_ns, flat_weight);
-}
+#include "policy_use.h"
 
 /*
  * How far ahead of the clock a task is that takes the place of one of another flat weight: by as much of its own time. It is not let down
@@ -516,41 +452,6 @@ static inline struct policy_turn policy_turn_of(const struct policy_account *tas
 	return turn;
 }
 
-/* A mean over so long tells for how much of its time something has run, of POLICY_UTIL_ALL. */
-#define POLICY_UTIL_PERIOD_NS (32 * POLICY_MSEC)
-#define POLICY_UTIL_BITS 20
-#define POLICY_UTIL_ALL (1U << POLICY_UTIL_BITS)
-
-/* The part of a mean that such a time makes up. */
-static inline u64 policy_util_part(u64 time_ns)
-{
-	if (time_ns > POLICY_MAX_SPAN_NS)
-		time_ns = POLICY_MAX_SPAN_NS;
-	return (time_ns << POLICY_UTIL_BITS) / (time_ns + POLICY_UTIL_PERIOD_NS);
-}
-
-/* Mean utilisation after having slept, or having had nothing to run. */
-static inline u32 policy_util_idled(u32 util, u64 time_ns)
-{
-	return util - (util * policy_util_part(time_ns) >> POLICY_UTIL_BITS);
-}
-
-/* The same after having run. */
-static inline u32 policy_util_ran(u32 util, u64 time_ns)
-{
-	return POLICY_UTIL_ALL - policy_util_idled(POLICY_UTIL_ALL - util, time_ns);
-}
-
-/* Utilisation at the end of bursts: it follows a larger one at once, and a smaller one slowly. */
-static inline u32 policy_burst_util(u32 before, u32 util)
-{
-	return util > before ? util : (3 * before + util) / 4;
-}
-
-/* What to ask for, of so much at most, in steps. */
-static inline u32 policy_performance(u32 util, u32 most, u32 step)
-{
-	return (((u64)util * most >> POLICY_UTIL_BITS) + step - 1) / step * step;
-}
+#include "policy_utilisation.h"
 
 #endif /* SCHERZO_POLICY_H */

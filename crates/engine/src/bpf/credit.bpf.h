@@ -77,12 +77,14 @@ VERIFIED_ONCE int place_in_virtual_time(struct task_ctx *tctx, u32 llc)
 	from = llc_ctx(tctx->llc);
 	clock = READ_ONCE(to->clock);
 	if (from && tctx->llc != llc) {
-		tctx->vruntime += clock - READ_ONCE(from->clock);
-		tctx->vacated_vruntime += clock - READ_ONCE(from->clock);
-		tctx->use.seen_clock += clock - READ_ONCE(from->clock);
-		tctx->use.seen_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
-		tctx->use.slept_system_clock += READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
-		tctx->use.slept_clock += clock - READ_ONCE(from->clock);
+		u64 ahead = clock - READ_ONCE(from->clock), system_ahead = READ_ONCE(to->system_clock) - READ_ONCE(from->system_clock);
+
+		tctx->vruntime += ahead;
+		tctx->vacated_vruntime += ahead;
+		tctx->use.seen_clock += ahead;
+		tctx->use.slept_clock += ahead;
+		tctx->use.seen_system_clock += system_ahead;
+		tctx->use.slept_system_clock += system_ahead;
 	}
 	tctx->llc = llc;
 	tctx->vruntime = within_reach(tctx, to, clock, page);
@@ -159,6 +161,7 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 	tctx->use.vran_ns = 0;
 }
 
+/* Of two times on one of the virtual clocks. */
 static __always_inline u64 later(u64 one, u64 two)
 {
 	return signed_delta(one, two) > 0 ? one : two;

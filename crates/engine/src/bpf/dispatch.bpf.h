@@ -198,7 +198,7 @@ VERIFIED_ONCE int reclaim_preempted(s32 left_cpu, s32 cpu, u64 bits, bool with_s
 	if (may_run_on(p, cpu) && (slice_ns || !with_slice_left) && reclaim(page, flight, index, owned >> 1)) {
 		if (slice_ns) {
 			count(SCHERZO_CNT_RECLAIMED);
-			insert_last(p, SCX_DSQ_LOCAL, slice_ns, 0);
+			insert_by_arrival(p, SCX_DSQ_LOCAL, slice_ns, 0);
 		} else {
 			queue_task(p, QUEUE_RECLAIMED, word_of(bits), 0, NULL);
 		}

@@ -119,7 +119,7 @@ VERIFIED_ONCE int apply_dispatched(const struct scherzo_dispatched_task *dispatc
 	word = control_word(page);
 	tctx = task_ctx(p);
 	if (!tctx)
-		insert_last(p, SCX_DSQ_GLOBAL, default_slice_ns(page), 0);
+		insert_by_arrival(p, SCX_DSQ_GLOBAL, default_slice_ns(page), 0);
 	else if (study_policy)
 		queue_dispatched_for_study(p, dispatched, page, word, now);
 	else

@@ -111,8 +111,8 @@ static __always_inline bool take_from(enum dsq_kind kind, u32 index)
 	return nr_queued(kind, index) && move_to_local(DSQ_ID(kind, index));
 }
 
-/* Puts a task at the end of a DSQ. A function of its own for the same reason. */
-VERIFIED_ONCE int insert_last(struct task_struct *p __arg_trusted, u64 dsq_id, u64 slice_ns, u64 enq_flags)
+/* Puts a task into a DSQ by arrival, or first if the flags say so. A function of its own for the same reason. */
+VERIFIED_ONCE int insert_by_arrival(struct task_struct *p __arg_trusted, u64 dsq_id, u64 slice_ns, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, dsq_id, slice_ns, enq_flags);
 	return 0;
@@ -158,13 +158,13 @@ static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx,
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 
 	if (cpuc && !READ_ONCE(cpuc->online)) {
-		insert_last(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
+		insert_by_arrival(p, SCX_DSQ_LOCAL_ON | cpu, slice_ns, enq_flags);
 		count(SCHERZO_CNT_OFFLINE);
 		return;
 	}
 	enter_dsq(tctx, dsq_id);
 	if (dsq_id >> 32 == DSQ_FIFO) {
-		insert_last(p, dsq_id, slice_ns, enq_flags);
+		insert_by_arrival(p, dsq_id, slice_ns, enq_flags);
 		return;
 	}
 	if (dsq_id >> 32 == DSQ_BATCH)

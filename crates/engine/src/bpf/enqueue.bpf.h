@@ -156,7 +156,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu;
 
 	if (!page) {
-		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_by_arrival(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	word = control_word(page);
@@ -184,7 +184,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (is_engine(p)) {
 		WRITE_ONCE(engine_waits, 1);
-		insert_last(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
+		insert_by_arrival(p, ENGINE_DSQ, SLICE_MAX_NS, enq_flags);
 		cpu = engine_cpu(p, word, &kick_flags);
 		make_room_for_engine(cpu, kick_flags);
 		scx_bpf_kick_cpu(cpu, kick_flags);

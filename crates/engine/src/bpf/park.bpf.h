@@ -101,7 +101,7 @@ VERIFIED_ONCE int park(struct task_struct *p __arg_trusted, u64 enq_flags)
 		tctx->credit_ns = 0;
 	if (!tctx->parked_since_ns)
 		tctx->parked_since_ns = now;
-	insert_last(p, DSQ_ID(DSQ_PARK, index), SCX_SLICE_DFL, enq_flags);
+	insert_by_arrival(p, DSQ_ID(DSQ_PARK, index), SCX_SLICE_DFL, enq_flags);
 	due_ns = READ_ONCE(park_due_ns[index]);
 	if (!due_ns || signed_delta(until_ns, due_ns) < 0)
 		WRITE_ONCE(park_due_ns[index], until_ns);

@@ -123,7 +123,7 @@ static __always_inline void insert_on_cpu(struct task_struct *p, struct task_ctx
 		insert(p, tctx, DSQ_ID(DSQ_CPU, cpu), request->slice_ns, request->deadline_ns, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else {
-		insert_last(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, enq_flags);
+		insert_by_arrival(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), request->slice_ns, enq_flags);
 		count(SCHERZO_CNT_OFFLINE);
 	}
 }
@@ -161,7 +161,7 @@ VERIFIED_ONCE u32 queue_for_study(struct task_struct *p __arg_trusted, u32 reaso
 	s32 cpu;
 
 	if (!page || !tctx) {
-		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_by_arrival(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return SCHERZO_CLASS_KERNEL;
 	}
 	if (dispatched)

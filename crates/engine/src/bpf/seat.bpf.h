@@ -200,7 +200,7 @@ VERIFIED_ONCE u32 queue_by_policy(struct task_struct *p __arg_trusted, u64 bits,
 	if (decided)
 		turn = *decided;
 	if (!page || !tctx || (!decided && !decide_turn(p, tctx, page, word, &turn))) {
-		insert_last(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		insert_by_arrival(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return SCHERZO_CLASS_KERNEL;
 	}
 	tctx->timed = turn.timed;

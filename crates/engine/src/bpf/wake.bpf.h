@@ -18,7 +18,7 @@
 static __always_inline void run_at_once(struct task_struct *p, const struct scherzo_control *page, u64 enq_flags,
 					enum scherzo_counter counter)
 {
-	insert_last(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
+	insert_by_arrival(p, SCX_DSQ_LOCAL, default_slice_ns(page), enq_flags);
 	count_here(counter);
 }
 
