@@ -38,6 +38,7 @@ macro_rules! imports {
 pub const IMPORTS: &[ImportedFunction] = imports![
     bpf_get_current_task_btf,
     bpf_get_smp_processor_id,
+    bpf_ktime_get_ns,
     bpf_task_from_pid,
     scx_bpf_cpu_node,
     scx_bpf_cpuperf_set,
@@ -88,6 +89,11 @@ fn raw_of(machine: &Machine, id: Option<TaskId>) -> *mut TaskStruct {
 
 fn to_cpu(cpu: Option<usize>) -> i32 {
     cpu.map_or(NONE_IDLE, |cpu| cpu as i32)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn bpf_ktime_get_ns() -> u64 {
+    with_machine(|machine| machine.now)
 }
 
 #[unsafe(no_mangle)]

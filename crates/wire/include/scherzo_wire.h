@@ -12,7 +12,7 @@
  *   pages     struct scherzo_control (one) and struct scherzo_cpu_stats (one per possible CPU), memory-mapped by the
  *             engine for writing and by the daemon for reading.
  *
- * Times are nanoseconds of the BPF clock (scx_bpf_now()): compare them by signed difference only.
+ * Times are nanoseconds of the BPF clock (CLOCK_MONOTONIC): compare them by signed difference only.
  */
 #ifndef SCHERZO_WIRE_H
 #define SCHERZO_WIRE_H

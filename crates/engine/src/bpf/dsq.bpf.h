@@ -100,7 +100,10 @@ static __always_inline u32 nr_queued(enum dsq_kind kind, u32 index)
 	return nr > 0 ? nr : 0;
 }
 
-/* Takes the first of a DSQ that may run on this CPU. A function of its own for the reason of clock_now(). */
+/*
+ * Takes the first of a DSQ that may run on this CPU. A function of its own: from each place that has it in line the kernel would cut
+ * out what is for older ones (scx's compat.bpf.h), and move the rest of the program.
+ */
 VERIFIED_ONCE int move_to_local(u64 dsq_id)
 {
 	return scx_bpf_dsq_move_to_local(dsq_id, 0);

@@ -42,12 +42,13 @@
 #define VERIFIED_ONCE __weak __noinline
 
 /*
- * The kernel's clock, as the scheduler takes it. A function, since there are dozens of places: from each of them the kernel would cut out what
- * is for older ones (scx's compat.bpf.h), and move the rest of the program.
+ * The clock of all times here, CLOCK_MONOTONIC. Not scx_bpf_now(): that answers with what this CPU's run queue has noted until the
+ * run queue is unlocked with rq_unpin_lock(). Where another CPU has just taken a task from this run queue, sched_ext unlocks it without
+ * (seen on 6.18 and 7.3), so timers and wake-ups on this CPU would see a clock that stands still until it schedules again or has a tick.
  */
-VERIFIED_ONCE u64 clock_now(void)
+static __always_inline u64 clock_now(void)
 {
-	return scx_bpf_now();
+	return bpf_ktime_get_ns();
 }
 
 /*

@@ -3,6 +3,7 @@
 #ifndef SIM_KFUNCS_H
 #define SIM_KFUNCS_H
 
+u64 bpf_ktime_get_ns(void);
 u64 scx_bpf_now(void);
 void sim_change_map(void);
 u32 bpf_get_smp_processor_id(void);
