@@ -118,31 +118,43 @@ static __always_inline u64 stall_limit_ns(u64 dsq_id)
 VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 {
 	struct head_watch *watch = head_watch(dsq_id);
+	u64 waits_since_ns = 0;
 	struct task_struct *head;
+	struct task_ctx *tctx;
 	u32 pid = 0;
 
 	if (!watch)
 		return NR_STALL_SAMPLES;
 	bpf_rcu_read_lock();
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
-	if (head)
+	tctx = head ? task_ctx(head) : NULL;
+	if (tctx) {
 		pid = head->pid;
+		waits_since_ns = tctx->wait_since_ns;
+	}
 	bpf_rcu_read_unlock();
 	if (watch->pid != pid) {
 		watch->pid = pid;
 		watch->since_ns = now;
 	}
+	/* It may have run since it was seen here last, and be the first once more. */
+	if (waits_since_ns && signed_delta(waits_since_ns, watch->since_ns) > 0)
+		watch->since_ns = waits_since_ns;
 	return time_delta(now, watch->since_ns) > (s64)stall_limit_ns(dsq_id);
 }
 
 /* Looks at the first tasks of one DSQ. */
 VERIFIED_ONCE int check_dsq(u64 dsq_id, u64 now)
 {
+	struct head_watch *watch = head_watch(dsq_id);
 	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
 	struct task_struct *p;
 
-	if (nr <= 0)
+	if (nr <= 0) {
+		if (watch)
+			watch->pid = 0;
 		return 0;
+	}
 	nr_found += nr;
 	nr_seen = 0;
 	WRITE_ONCE(nr_answerable_tasks, nr_answerable(dsq_id, now));

@@ -130,6 +130,16 @@ fn low_power_saves_energy() {
     );
 }
 
+/// No hog runs where another CPU is to sleep, whatever wakes that.
+#[test]
+fn low_power_keeps_hogs_on_few_cpus() {
+    let options = SimulationOptions { mode: Mode::LowPower, ..SimulationOptions::default() };
+    let report = run(&scenario("low-power-packed"), &options);
+    all_rules_hold(&report);
+    let nr_moves = report.counters.iter().find(|(name, _)| *name == "nr_migrated_llc").map_or(0, |(_, nr)| *nr);
+    assert!(is_fair(&report, "hogs", 5) && nr_moves < 5, "{report}");
+}
+
 /// The scheduler goes on alone.
 #[test]
 fn work_goes_on_without_the_engine() {
