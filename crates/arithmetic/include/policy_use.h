@@ -54,6 +54,21 @@ static inline bool policy_is_light(struct policy_use use)
 	return 4 * use.ran_ns <= 3 * use.passed_ns;
 }
 
+/*
+ * Whether it is less than a quarter of that, as of what a timer, an input device or sound wakes. Such a task may go before all others: those
+ * who work with one another, but rarely do so at the same time, look alike, so all together are held to a part of the CPUs.
+ */
+static inline bool policy_uses_little(struct policy_use use)
+{
+	return 4 * use.ran_ns <= use.passed_ns;
+}
+
+/* Whether all of them together, having run for so long in this time, take more than may go first. */
+static inline bool policy_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
+{
+	return ran_ns * POLICY_LITTLE_PART > passed_ns * nr_cpus;
+}
+
 /* How far the clock advances by which such tasks are known, in a time in which tasks of these flat weights in sum are runnable. */
 static inline u64 policy_system_clock_passes(u64 time_ns, s64 all_weight, u64 nr_cpus)
 {

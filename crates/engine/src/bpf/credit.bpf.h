@@ -191,6 +191,19 @@ static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
 	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
 }
 
+/* What the tasks of an LLC take that use little each: too much for them to go before all others? By the CPU that moves the clock on. */
+static __always_inline void measure_little(struct llc_ctx *llcx, const struct scherzo_control *page, u64 now)
+{
+	s64 passed_ns = time_delta(now, llcx->little_measured_at_ns);
+	u64 ran_ns = READ_ONCE(llcx->little_ran_ns);
+
+	if (passed_ns < (s64)POLICY_LITTLE_PERIOD_NS)
+		return;
+	WRITE_ONCE(llcx->little_is_much, policy_little_is_much(ran_ns - llcx->measured_little_ns, passed_ns, cpus_per_llc(page)));
+	llcx->measured_little_ns = ran_ns;
+	llcx->little_measured_at_ns = now;
+}
+
 /*
  * The system virtual time of an LLC (I. Stoica, H. Abdel-Wahab, EEVDF, 1995): it advances by what each of those that are runnable would
  * get now, whether it is prompt or not. One CPU does that, and not at each tick.
@@ -206,9 +219,11 @@ VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
 		return 0;
 	since_ns = READ_ONCE(llcx->system_clock_at_ns);
 	passed_ns = time_delta(now, since_ns);
-	if (passed_ns >= (s64)POLICY_SYSTEM_PERIOD_NS &&
-	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) == since_ns)
-		llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
+	if (passed_ns < (s64)POLICY_SYSTEM_PERIOD_NS ||
+	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) != since_ns)
+		return 0;
+	llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
+	measure_little(llcx, page, now);
 	return 0;
 }
 
@@ -219,6 +234,24 @@ VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
 static __always_inline bool is_light(const struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page)
 {
 	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
+}
+
+/* It uses so little beside all others that it goes before them, as long as all such tasks take little together. */
+VERIFIED_ONCE int goes_first(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx;
+
+	if (!page || !tctx || !tctx->uses_little)
+		return false;
+	llcx = llc_ctx(tctx->llc);
+	return llcx && !READ_ONCE(llcx->little_is_much) && is_light(p, tctx, page);
+}
+
+/* The task's group has spent too much, so it takes turns although it may have credit. Not who uses little, which is not why. */
+static __always_inline bool takes_turns_with_group(const struct task_struct *p, const struct task_ctx *tctx)
+{
+	return is_overspent(tctx->group) && !goes_first(p, tctx);
 }
 
 /*
@@ -284,7 +317,9 @@ VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task
 	if (!tctx)
 		return now;
 	if (!tctx->due_ns || burst_ns - tctx->due_from_burst_ns >= tctx->mean_burst_ns) {
-		tctx->due_ns = policy_deadline(now, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now));
+		u64 from_ns = goes_first(p, tctx) ? now - POLICY_LITTLE_LEAD_NS : now;
+
+		tctx->due_ns = policy_deadline(from_ns, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now));
 		tctx->due_from_burst_ns = burst_ns;
 	}
 	return tctx->due_ns;
@@ -314,7 +349,7 @@ static __always_inline void stop_yielding(const struct task_struct *p, struct ta
 	if (!tctx->yields || (is_fair_owed(llc) && use_level(p, tctx, now) < POLICY_USE_MODEST))
 		return;
 	tctx->yields = false;
-	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !is_overspent(tctx->group);
+	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !takes_turns_with_group(p, tctx);
 }
 
 /*
@@ -346,7 +381,7 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 {
 	if (!tctx->feeds_prompt)
 		return;
-	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || is_overspent(tctx->group) ||
+	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || takes_turns_with_group(p, tctx) ||
 	    time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials)) {
 		tctx->feeds_prompt = false;
 		return;
@@ -384,6 +419,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 			tctx->waits_for_child = false;
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
+	tctx->uses_little = policy_uses_little(tctx->use.of_all);
 	tctx->yields = false;
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
@@ -391,7 +427,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 		tctx->nr_failed_trials = 0;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
-	if (tctx->prompt && (tctx->credit_ns <= 0 || is_overspent(tctx->group)))
+	if (tctx->prompt && (tctx->credit_ns <= 0 || takes_turns_with_group(p, tctx)))
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 	tctx->due_ns = 0;
 	if (tctx->prompt)
@@ -405,10 +441,11 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
  */
 VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
 {
+	struct llc_ctx *llcx = llc_ctx(llc);
 	s64 credit_ns;
 	u64 ran_ns;
 
-	if (!tctx || !tctx->charged_until_ns)
+	if (!tctx || !llcx || !tctx->charged_until_ns)
 		return 0;
 	tctx->charged_until_ns = now;
 	ran_ns = uncharged_ns(p, tctx);
@@ -421,6 +458,8 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	/* It takes turns although it has some: that costs none. */
 	if (tctx->yields)
 		tctx->credit_ns = credit_ns;
+	if (tctx->uses_little)
+		__sync_fetch_and_add(&llcx->little_ran_ns, ran_ns);
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {

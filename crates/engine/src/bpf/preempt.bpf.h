@@ -145,11 +145,11 @@ static __always_inline bool has_run_longer(const struct cpu_ctx *cpuc, u64 ran_n
 }
 
 /*
- * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time: the
- * task is let through, and the other goes on after it. The task that has run least goes first, as in the
+ * The CPU where the task was runs interactive work that has been at it for longer than the task was the last time, and for at least
+ * so long: the task is let through, and the other goes on after it. The task that has run least goes first, as in the
  * foreground-background discipline (L. Kleinrock, Queueing Systems II, 1976).
  */
-static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu)
+static __always_inline bool interrupts_longer(struct task_struct *p, const struct task_ctx *tctx, s32 prev_cpu, u64 least_ns)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u64 since = cpuc ? READ_ONCE(cpuc->burst_since_ns) : 0;
@@ -158,7 +158,7 @@ static __always_inline bool interrupts_longer(struct task_struct *p, const struc
 	if (!since)
 		return false;
 	ran_ns = time_delta(clock_now(), since);
-	if (ran_ns < (s64)BURST_MIN_NS || !has_run_longer(cpuc, ran_ns, tctx) || !may_run_on(p, prev_cpu) ||
+	if (ran_ns < (s64)least_ns || !has_run_longer(cpuc, ran_ns, tctx) || !may_run_on(p, prev_cpu) ||
 	    __sync_val_compare_and_swap(&cpuc->burst_since_ns, since, 0) != since)
 		return false;
 	WRITE_ONCE(cpuc->makes_room, true);

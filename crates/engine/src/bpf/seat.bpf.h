@@ -89,20 +89,22 @@ VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 /*
  * Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives
  * way. If another task precedes this one, and it does not use less than its share, only one that has had its CPU for
- * POLICY_SLIP_IN_TIMES as long without a break.
+ * POLICY_SLIP_IN_TIMES as long without a break. What goes before all others does not wait until the other has run for a while.
  */
 VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu, bool preceded)
 {
 	u32 step, nr = nr_cpu_slots < NR_LONGER_SAMPLES ? nr_cpu_slots : NR_LONGER_SAMPLES;
 	const struct scherzo_control *page = control_page();
 	const struct task_ctx *tctx = task_ctx(p);
-	u64 least_ns = 0, now = clock_now();
+	u64 least_ns = 0, burst_min_ns = BURST_MIN_NS, now = clock_now();
 	u32 llc = cpu_llc(prev_cpu);
 
 	if (!tctx || !page)
 		return -1;
 	if (preceded && !is_light(p, tctx, page))
 		least_ns = tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES;
+	if (goes_first(p, tctx))
+		burst_min_ns = 0;
 	bpf_for(step, 0, nr) {
 		s32 cpu = prev_cpu + step;
 		struct cpu_ctx *cpuc;
@@ -111,7 +113,7 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 			cpu -= nr_cpu_slots;
 		cpuc = cpu_ctx(cpu);
 		if (cpuc && cpuc->llc == llc && time_delta(now, READ_ONCE(cpuc->run_began_ns)) >= (s64)least_ns &&
-		    interrupts_longer(p, tctx, cpu))
+		    interrupts_longer(p, tctx, cpu, burst_min_ns))
 			return cpu;
 	}
 	return -1;

@@ -144,7 +144,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return prev_cpu;
 	}
 	if (word.preemption) {
-		cpu = interrupts_longer(p, tctx, prev_cpu) ? prev_cpu : preempt_cpu(p, prev_cpu);
+		cpu = interrupts_longer(p, tctx, prev_cpu, BURST_MIN_NS) ? prev_cpu : preempt_cpu(p, prev_cpu);
 		if (cpu < 0 && !study_policy)
 			cpu = interrupt_any_longer(p, prev_cpu, false);
 		cpuc = cpu_ctx(cpu);
