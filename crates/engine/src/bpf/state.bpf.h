@@ -44,7 +44,7 @@
 /*
  * The clock of all times here, CLOCK_MONOTONIC. Not scx_bpf_now(): that answers with what this CPU's run queue has noted until the
  * run queue is unlocked with rq_unpin_lock(). Where another CPU has just taken a task from this run queue, sched_ext unlocks it without
- * (seen on 6.18 and 7.3), so timers and wake-ups on this CPU would see a clock that stands still until it schedules again or has a tick.
+ * (seen on 6.18), so timers and wake-ups on this CPU would see a clock that stands still until it schedules again or has a tick.
  */
 static __always_inline u64 clock_now(void)
 {
