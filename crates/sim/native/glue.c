@@ -355,13 +355,28 @@ u64 sim_group_earns_percent(u64 nr_own, u64 nr_prompt, u64 nr_owed)
 }
 
 /* After running for so long while all that were runnable weighed so much, for so many milliseconds at a time. */
-bool sim_is_light(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
+static struct policy_use use_of_all(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
 {
 	u64 passed_ns = 0, i;
 
 	for (i = 0; i < nr_ms; i++)
 		passed_ns += policy_system_clock_passes(POLICY_MSEC, all_weight, nr_cpus);
-	return policy_is_light(policy_use_more((struct policy_use){}, ran_ns, passed_ns, POLICY_USE_PERIOD_NS));
+	return policy_use_more((struct policy_use){}, ran_ns, passed_ns, POLICY_USE_PERIOD_NS);
+}
+
+bool sim_is_light(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
+{
+	return policy_is_light(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms));
+}
+
+bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
+{
+	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms));
+}
+
+bool sim_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
+{
+	return policy_little_is_much(ran_ns, passed_ns, nr_cpus);
 }
 
 u64 sim_deadline_of_use(u64 now, u32 use)

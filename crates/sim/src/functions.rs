@@ -35,6 +35,8 @@ mod native {
         pub(super) safe fn sim_use_level(early_ran_ns: u64, ran_ns: u64, passed_ns: u64) -> u32;
         pub(super) safe fn sim_group_earns_percent(nr_own: u64, nr_prompt: u64, nr_owed: u64) -> u64;
         pub(super) safe fn sim_is_light(ran_ns: u64, all_weight: i64, nr_cpus: u64, nr_ms: u64) -> bool;
+        pub(super) safe fn sim_uses_little(ran_ns: u64, all_weight: i64, nr_cpus: u64, nr_ms: u64) -> bool;
+        pub(super) safe fn sim_little_is_much(ran_ns: u64, passed_ns: u64, nr_cpus: u64) -> bool;
         pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
         pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
         pub(super) safe fn sim_is_within_share(
@@ -235,6 +237,15 @@ fn who_uses_less_than_its_share_is_light() {
     assert!(is_light(37, 8) && !is_light(38, 8), "three quarters of 50 ms");
     assert!(is_light(300, 1), "alone on four CPUs");
     assert!(sim_is_light(0, 0, 4, 100) && !sim_is_light(1, 0, 4, 100), "where nothing is runnable no time passes");
+}
+
+#[test]
+fn who_uses_a_quarter_of_its_share_goes_first_while_all_of_them_take_an_eighth() {
+    let uses_little = |ran_us: u64| sim_uses_little(ran_us * 1000, 8 * (1024 << 10), 4, 100);
+    assert!(uses_little(12_400) && !uses_little(12_600), "a quarter of 50 ms");
+    let is_much = |ran_ms: u64| sim_little_is_much(ran_ms * MS, 64 * MS, 4);
+    assert!(!is_much(32) && is_much(33), "an eighth of 64 ms on four CPUs");
+    assert!(!sim_little_is_much(0, 0, 4), "nothing has passed");
 }
 
 /// The most credit with which the task wakes up, in milliseconds, after it has run for a second.
