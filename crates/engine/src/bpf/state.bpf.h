@@ -50,6 +50,8 @@ static __always_inline u64 clock_now(void)
 {
 	return bpf_ktime_get_ns();
 }
+#undef scx_bpf_now
+#pragma GCC poison scx_bpf_now
 
 /*
  * Dispatch queues (DSQs): the kind in the upper half, a CPU or an LLC in the lower.
