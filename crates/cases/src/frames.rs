@@ -53,14 +53,25 @@ pub(super) fn beside_hogs(guest: &mut Guest) -> Result<()> {
 }
 
 /// Sound is late after ten milliseconds, which it hardly ever is with the kernel's default either. So the wake-ups count as well. How long
-/// the fastest take depends on how the emulator's turns fall together after the boot, so SCHED_FIFO is measured beside it.
+/// the fastest take depends on how the emulator's turns fall together, so SCHED_FIFO is measured beside it, in turns: the median of three each.
 pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
     const HOGS: &str = "name=hogs,count=2/cpu";
-    let floor_us = ensure_in_time(guest, &format!("{SOUND} --rt"), HOGS)?.wake_us.p99;
-    let wake_us = ensure_in_time(guest, SOUND, HOGS)?.wake_us.p99;
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        let floor_us = ensure_in_time(guest, &format!("{SOUND} --rt"), HOGS)?.wake_us.p99;
+        rounds.push((floor_us, ensure_in_time(guest, SOUND, HOGS)?.wake_us.p99));
+    }
+    let (floors_us, waits_us): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
+    let (floor_us, wake_us) = (median(floors_us), median(waits_us));
     let most_us = MAX_SOUND_WAKE_TIMES * floor_us;
     ensure!(wake_us <= most_us, "one of a hundred pieces waits for {wake_us} µs, not at most {most_us:.0} µs");
     Ok(())
+}
+
+/// Of an odd number.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// The same where user space has the seat.
