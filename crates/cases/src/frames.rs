@@ -61,8 +61,8 @@ pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
         let floor_us = ensure_in_time(guest, &format!("{SOUND} --rt"), HOGS)?.wake_us.p99;
         rounds.push((floor_us, ensure_in_time(guest, SOUND, HOGS)?.wake_us.p99));
     }
-    let (floors_us, waits_us): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
-    let (floor_us, wake_us) = (median(floors_us), median(waits_us));
+    let (of_floor, of_sound): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
+    let (floor_us, wake_us) = (median(of_floor), median(of_sound));
     let most_us = MAX_SOUND_WAKE_TIMES * floor_us;
     ensure!(wake_us <= most_us, "one of a hundred pieces waits for {wake_us} µs, not at most {most_us:.0} µs");
     Ok(())
