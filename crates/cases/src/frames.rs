@@ -9,6 +9,7 @@ use scherzo_rig::guest::Guest;
 use scherzo_rig::progress::say;
 use scherzo_rig::service::with_user_seat;
 
+use crate::recording::median;
 use crate::shares::{GroupFigures, beside_interactive, say_groups};
 
 /// Of all frames.
@@ -66,12 +67,6 @@ pub(super) fn sound_beside_hogs(guest: &mut Guest) -> Result<()> {
     let most_us = MAX_SOUND_WAKE_TIMES * floor_us;
     ensure!(wake_us <= most_us, "one of a hundred pieces waits for {wake_us} µs, not at most {most_us:.0} µs");
     Ok(())
-}
-
-/// Of an odd number.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 /// The same where user space has the seat.

@@ -1,5 +1,6 @@
 //! `scherzoctl record`: what it writes of a known load, with the kernel's own scheduler and with ours, and what it leaves behind.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -127,8 +128,9 @@ fn check(text: &str) -> Result<()> {
     Ok(())
 }
 
-fn median(mut values: Vec<i64>) -> i64 {
-    values.sort_unstable();
+/// The one in the middle, 0 of none.
+pub(super) fn median<T: Copy + Default + PartialOrd>(mut values: Vec<T>) -> T {
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 

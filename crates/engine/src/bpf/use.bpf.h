@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * use.bpf.h: what each task uses beside others (policy_use.h), and what follows from that: how it ranks among the prompt, and who goes
+ * before all of them.
+ *
+ * A task's use is brought up to date when it wakes, on one CPU. The clock of all that are runnable is moved on at ticks, by the CPU that
+ * wins a compare-and-swap.
+ */
+#ifndef SCHERZO_USE_BPF_H
+#define SCHERZO_USE_BPF_H
+
+#include "control.bpf.h"
+#include "state.bpf.h"
+
+/*
+ * What the task uses beside others, until now. Where no task takes turns the clock stands still, and nothing is used of what others
+ * want.
+ */
+static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64 now)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	if (!llcx || READ_ONCE(llcx->fair_weight) <= 0)
+		return tctx->use.of_fair;
+	return policy_use_more(tctx->use.of_fair, tctx->use.vran_ns, READ_ONCE(llcx->clock) - tctx->use.seen_clock, now);
+}
+
+/* At the end of a burst and the sleep after it. */
+static __always_inline void note_use(struct task_ctx *tctx, u64 now)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	tctx->use.of_fair = use_of(tctx, now);
+	if (llcx) {
+		u64 system_clock = READ_ONCE(llcx->system_clock);
+
+		tctx->use.of_all = policy_use_more(tctx->use.of_all, tctx->use.vran_ns,
+						   system_clock - tctx->use.seen_system_clock, now);
+		tctx->use.seen_system_clock = system_clock;
+		tctx->use.seen_clock = READ_ONCE(llcx->clock);
+	}
+	tctx->use.vran_ns = 0;
+}
+
+/* Of two times on one of the virtual clocks. */
+static __always_inline u64 later(u64 one, u64 two)
+{
+	return signed_delta(one, two) > 0 ? one : two;
+}
+
+/*
+ * The task is woken by one that ran briefly and is about to sleep. While that one was runnable, this one waited for it, and was not
+ * absent: what the clocks advanced then counts for neither of its comparisons. Of two that pass messages each sleeps for half of the
+ * time, and would otherwise seem to use half of what they use together. Before the sleep is credited.
+ */
+VERIFIED_ONCE int leave_out_waker(struct task_ctx *tctx)
+{
+	const struct task_ctx *waker = task_ctx(bpf_get_current_task_btf());
+	const struct llc_ctx *llcx = tctx ? llc_ctx(tctx->llc) : NULL;
+
+	if (!waker || !llcx || waker->llc != tctx->llc)
+		return 0;
+	tctx->use.seen_system_clock += READ_ONCE(llcx->system_clock) -
+				       later(tctx->use.slept_system_clock, waker->use.seen_system_clock);
+	tctx->use.seen_clock += READ_ONCE(llcx->clock) - later(tctx->use.slept_clock, waker->use.seen_clock);
+	return 0;
+}
+
+/* What is runnable in an LLC weighs so much. */
+static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
+{
+	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
+}
+
+/* What the tasks of an LLC take that use little each: too much for them to go before all others? By the CPU that moves the clock on. */
+static __always_inline void measure_little(struct llc_ctx *llcx, const struct scherzo_control *page, u64 now)
+{
+	s64 passed_ns = time_delta(now, llcx->little_measured_at_ns);
+	u64 ran_ns = READ_ONCE(llcx->little_ran_ns);
+
+	if (passed_ns < (s64)POLICY_LITTLE_PERIOD_NS)
+		return;
+	WRITE_ONCE(llcx->little_is_much, policy_little_is_much(ran_ns - llcx->measured_little_ns, passed_ns, cpus_per_llc(page)));
+	llcx->measured_little_ns = ran_ns;
+	llcx->little_measured_at_ns = now;
+}
+
+/*
+ * The system virtual time of an LLC (I. Stoica, H. Abdel-Wahab, EEVDF, 1995): it advances by what each of those that are runnable would
+ * get now, whether it is prompt or not. One CPU does that, and not at each tick.
+ */
+VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *llcx = llc_ctx(llc);
+	s64 passed_ns;
+	u64 since_ns;
+
+	if (!page || !llcx)
+		return 0;
+	since_ns = READ_ONCE(llcx->system_clock_at_ns);
+	passed_ns = time_delta(now, since_ns);
+	if (passed_ns < (s64)POLICY_SYSTEM_PERIOD_NS ||
+	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) != since_ns)
+		return 0;
+	llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
+	measure_little(llcx, page, now);
+	return 0;
+}
+
+/*
+ * Beside all others the task uses less than its share, as far as is known: not of one that may not use all CPUs, nor where messages
+ * gather for it.
+ */
+static __always_inline bool is_light(const struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page)
+{
+	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
+}
+
+/* It uses so little beside all others that it goes before them, as long as all such tasks take little together. */
+VERIFIED_ONCE int goes_first(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx;
+
+	if (!page || !tctx || !tctx->uses_little)
+		return false;
+	llcx = llc_ctx(tctx->llc);
+	return llcx && !READ_ONCE(llcx->little_is_much) && is_light(p, tctx, page);
+}
+
+/*
+ * A task that may not use all CPUs counts as heavy: how many others want those that it may use is not known. Who uses less than its share
+ * beside all that are runnable is light, whatever those have had that take turns: these may have had little because of others. Where nobody
+ * takes turns nothing is used of what others want, whatever was used before.
+ */
+VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx;
+
+	if (!page || !tctx || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
+		return POLICY_USE_HEAVY;
+	llcx = llc_ctx(tctx->llc);
+	if (is_light(p, tctx, page))
+		return POLICY_USE_LIGHT;
+	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
+		return POLICY_USE_MODEST;
+	return policy_use_level(use_of(tctx, now));
+}
+
+#endif /* SCHERZO_USE_BPF_H */
