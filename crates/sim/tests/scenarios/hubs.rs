@@ -53,6 +53,18 @@ fn sound_does_not_wait_for_all_busy_workers() {
     assert!(sound.latency_ns[1] < 6_000_000 && sound.latency_ns[2] < 9_000_000, "{report}");
 }
 
+/// They use little, so they go before the game and the workers that have just begun. Otherwise one in twelve is late, and waits for up to 34 ms.
+#[test]
+fn timers_do_not_wait_where_more_is_asked_than_there_is() {
+    for seed in 1..=3 {
+        let options = SimulationOptions { seed, ..SimulationOptions::default() };
+        let report = run(&scenario("timers-beside-overload"), &options);
+        all_rules_hold(&report);
+        let timers = report.group("timers").expect("a group");
+        assert!(timers.nr_missed == 0 && timers.nr_done > 10_000 && timers.latency_ns[3] < 700_000, "{report}");
+    }
+}
+
 /// A game that uses half of its share, beside workers that woke before it, want more than there are CPUs for, and are interrupted so often
 /// that hardly one of them runs for longer than a frame takes. With EEVDF no frame is late.
 #[test]
