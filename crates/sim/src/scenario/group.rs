@@ -96,6 +96,8 @@ pub struct ScenarioGroup {
     pub stages_us: Vec<Spanned<u64>>,
     /// How many jobs a build keeps going.
     pub jobs: Option<Spanned<u64>>,
+    /// In how many parts each compiler of a build works: it sleeps between them, as one does that waits for memory or a file.
+    pub parts: Option<Spanned<u64>>,
     /// To how many tasks a hub sends.
     pub readers: Option<Spanned<u64>>,
     /// How many servers answer the clients; one if it is not said.
@@ -163,7 +165,7 @@ impl ScenarioGroup {
     }
 
     /// What may be said of some kinds only: the key, the values, and the least and the most that they may be.
-    fn keys(&self) -> [GroupKey<'_>; 9] {
+    fn keys(&self) -> [GroupKey<'_>; 10] {
         [
             GroupKey::one("compute_us", self.compute_us.as_ref(), 1, LONGEST_US),
             GroupKey::one("sleep_us", self.sleep_us.as_ref(), 1, LONGEST_US),
@@ -171,6 +173,7 @@ impl ScenarioGroup {
             GroupKey { key: "stages_us", values: &self.stages_us, least: 1, most: LONGEST_US },
             GroupKey::one("jitter_percent", self.jitter_percent.as_ref(), 0, 100),
             GroupKey::one("jobs", self.jobs.as_ref(), 1, MOST_MEMBERS),
+            GroupKey::one("parts", self.parts.as_ref(), 1, MOST_PARTS),
             GroupKey::one("readers", self.readers.as_ref(), 1, MOST_MEMBERS),
             GroupKey::one("servers", self.servers.as_ref(), 1, MOST_MEMBERS),
             GroupKey::one("reply_us", self.reply_us.as_ref(), 1, LONGEST_US),
@@ -190,6 +193,12 @@ impl ScenarioGroup {
                 }
                 _ => values.iter().try_for_each(|value| in_range(key, value, least, most))?,
             }
+        }
+        if let (Some(parts), None) = (&self.parts, &self.sleep_us) {
+            return fault(
+                parts.span(),
+                "sleep_us is missing: it is how long a compiler waits between two parts".to_owned(),
+            );
         }
         match (&self.sleep_us, &self.period_us) {
             (Some(sleep_us), Some(_)) => fault(sleep_us.span(), "a hub has either sleep_us or period_us".to_owned()),
@@ -254,7 +263,7 @@ impl WorkKind {
             Self::Chain => (&["period_us", "stages_us"], &["compute_us"]),
             Self::ForkStorm | Self::PingPong => (&["compute_us"], &[]),
             Self::ForkWait => (&["compute_us"], &["sleep_us", "jitter_percent"]),
-            Self::BuildTree => (&["compute_us", "jobs"], &["jitter_percent"]),
+            Self::BuildTree => (&["compute_us", "jobs"], &["parts", "sleep_us", "jitter_percent"]),
             Self::Hub => (&["compute_us", "readers", "reply_us"], &["sleep_us", "period_us", "jitter_percent"]),
             Self::Request => (&["compute_us", "reply_us"], &["sleep_us", "servers", "jitter_percent"]),
         }
@@ -271,6 +280,9 @@ impl WorkKind {
 
 /// Most jobs of a build, readers of a hub, and servers of requests.
 const MOST_MEMBERS: u64 = 1_000;
+
+/// Most parts of a compiler's work.
+const MOST_PARTS: u64 = 10_000;
 
 /// Longest time that a group may name.
 pub(super) const LONGEST_US: u64 = 60_000_000;

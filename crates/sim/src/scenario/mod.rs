@@ -205,6 +205,11 @@ mod tests {
                 "a.toml:10: reply_us is 0, allowed is 1 to 60000000",
             ),
             ("\"hog\"", "\"build-tree\"\ncompute_us = 5\njobs = 1001", "a.toml:9: jobs is 1001, allowed is 1 to 1000"),
+            (
+                "\"hog\"",
+                "\"build-tree\"\ncompute_us = 5\njobs = 1\nparts = 2",
+                "a.toml:10: group a: sleep_us is missing: it is how long a compiler waits between two parts",
+            ),
             ("\"hog\"", "\"hog\"\njobs = 1", "a.toml:8: group a: jobs is for build-tree only"),
             ("\"hog\"", "\"hog\"\nservers = 1", "a.toml:8: group a: servers is for request only"),
             ("\"hog\"", "\"request\"\ncompute_us = 5", "a.toml:5: group a: reply_us is missing"),

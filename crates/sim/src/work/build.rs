@@ -38,6 +38,10 @@ pub(super) struct BuildProcess {
     nr_children: u64,
     /// As many as there may be at a time.
     nr_jobs: u64,
+    /// In how many parts a compiler does its work: it waits for memory or a file between them.
+    nr_parts: u64,
+    /// Those that are left.
+    nr_parts_left: u64,
     /// It sleeps until one of them ends.
     waits_for_end: bool,
 }
@@ -47,12 +51,13 @@ impl BuildProcess {
     pub(super) fn maker(group: &ScenarioGroup) -> Option<Self> {
         let nr_jobs = group.jobs.as_ref().map(|jobs| *jobs.get_ref()).filter(|_| group.kind == WorkKind::BuildTree)?;
         let (role, phase) = (BuildRole::Maker, BuildPhase::Works);
-        Some(Self { role, phase, nr_children: 0, nr_jobs, waits_for_end: false })
+        let nr_parts = group.parts.as_ref().map_or(1, |parts| *parts.get_ref());
+        Some(Self { role, phase, nr_children: 0, nr_jobs, nr_parts, nr_parts_left: 0, waits_for_end: false })
     }
 
     fn child(&self) -> Self {
         let role = if self.role == BuildRole::Maker { BuildRole::Driver } else { BuildRole::Compiler };
-        Self { role, phase: BuildPhase::Forked, nr_children: 0, nr_jobs: 1, waits_for_end: false }
+        Self { role, phase: BuildPhase::Forked, nr_children: 0, nr_jobs: 1, waits_for_end: false, ..*self }
     }
 
     fn name(&self) -> &'static str {
@@ -80,6 +85,11 @@ impl Work {
         (self.compute_ns / PART_OF_COMPILER).clamp(OWN_WORK_NS[0], OWN_WORK_NS[1])
     }
 
+    /// What a compiler computes without a break.
+    fn part_of_work(&mut self, nr_parts: u64) -> u64 {
+        self.vary((self.compute_ns / nr_parts).max(1_000))
+    }
+
     /// What a process of a build does next, and how long a job took if it is done.
     pub(super) fn next_of_build(&mut self, now: u64) -> (Next, Option<u64>) {
         let own_work_ns = self.own_work_ns();
@@ -91,11 +101,19 @@ impl Work {
             }
             (BuildPhase::Begins, BuildRole::Compiler) => {
                 build.phase = BuildPhase::Works;
-                (Next::Compute(self.vary(self.compute_ns)), None)
+                build.nr_parts_left = build.nr_parts - 1;
+                let nr_parts = build.nr_parts;
+                (Next::Compute(self.part_of_work(nr_parts)), None)
             }
             (BuildPhase::Begins, _) => {
                 build.phase = BuildPhase::Works;
                 (Next::Compute(own_work_ns), None)
+            }
+            (BuildPhase::Works, BuildRole::Compiler) if build.nr_parts_left > 0 => {
+                build.nr_parts_left -= 1;
+                let nr_parts = build.nr_parts;
+                let until = Some(now + self.vary(self.sleep_ns));
+                (Next::Sleep { until, then_ns: self.part_of_work(nr_parts) }, None)
             }
             (BuildPhase::Works, BuildRole::Compiler) => (Next::Exit, None),
             // Its only job is done.
