@@ -55,12 +55,13 @@ static inline bool policy_is_light(struct policy_use use)
 }
 
 /*
- * Whether it is less than a quarter of that, as of what a timer, an input device or sound wakes. Such a task may go before all others: those
- * who work with one another, but rarely do so at the same time, look alike, so all together are held to a part of the CPUs.
+ * Whether it is less than a quarter of that, in brief bursts, as of what a timer, an input device or sound wakes. Such a task may go before
+ * all others: those who work with one another, but rarely do so at the same time, look alike, so all together are held to a part of the CPUs.
+ * Who tends to run for long has used little only because it had to wait, and would take all of that part at once.
  */
-static inline bool policy_uses_little(struct policy_use use)
+static inline bool policy_uses_little(struct policy_use use, u64 mean_burst_ns)
 {
-	return 4 * use.ran_ns <= use.passed_ns;
+	return 4 * use.ran_ns <= use.passed_ns && mean_burst_ns < POLICY_BURST_MAX_NS;
 }
 
 /* Whether all of them together, having run for so long in this time, take more than may go first. */

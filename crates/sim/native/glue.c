@@ -369,9 +369,9 @@ bool sim_is_light(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
 	return policy_is_light(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms));
 }
 
-bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
+bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms, u64 mean_burst_ns)
 {
-	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms));
+	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms), mean_burst_ns);
 }
 
 bool sim_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)

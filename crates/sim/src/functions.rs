@@ -35,7 +35,13 @@ mod native {
         pub(super) safe fn sim_use_level(early_ran_ns: u64, ran_ns: u64, passed_ns: u64) -> u32;
         pub(super) safe fn sim_group_earns_percent(nr_own: u64, nr_prompt: u64, nr_owed: u64) -> u64;
         pub(super) safe fn sim_is_light(ran_ns: u64, all_weight: i64, nr_cpus: u64, nr_ms: u64) -> bool;
-        pub(super) safe fn sim_uses_little(ran_ns: u64, all_weight: i64, nr_cpus: u64, nr_ms: u64) -> bool;
+        pub(super) safe fn sim_uses_little(
+            ran_ns: u64,
+            all_weight: i64,
+            nr_cpus: u64,
+            nr_ms: u64,
+            mean_burst_ns: u64,
+        ) -> bool;
         pub(super) safe fn sim_little_is_much(ran_ns: u64, passed_ns: u64, nr_cpus: u64) -> bool;
         pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
         pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
@@ -241,8 +247,10 @@ fn who_uses_less_than_its_share_is_light() {
 
 #[test]
 fn who_uses_a_quarter_of_its_share_goes_first_while_all_of_them_take_an_eighth() {
-    let uses_little = |ran_us: u64| sim_uses_little(ran_us * 1000, 8 * (1024 << 10), 4, 100);
-    assert!(uses_little(12_400) && !uses_little(12_600), "a quarter of 50 ms");
+    let uses_little =
+        |ran_us: u64, burst_ms: u64| sim_uses_little(ran_us * 1000, 8 * (1024 << 10), 4, 100, burst_ms * MS);
+    assert!(uses_little(12_400, 1) && !uses_little(12_600, 1), "a quarter of 50 ms");
+    assert!(uses_little(12_400, 7) && !uses_little(12_400, 8), "it only had to wait");
     let is_much = |ran_ms: u64| sim_little_is_much(ran_ms * MS, 64 * MS, 4);
     assert!(!is_much(32) && is_much(33), "an eighth of 64 ms on four CPUs");
     assert!(!sim_little_is_much(0, 0, 4), "nothing has passed");

@@ -37,6 +37,7 @@ static __always_inline void count_migration(struct task_ctx *tctx, const struct 
 static __always_inline void note_burst(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
 {
 	WRITE_ONCE(cpuc->burst_weight, tctx->own_weight);
+	WRITE_ONCE(cpuc->burst_use, policy_use_of_deadline(tctx->due_ns));
 	WRITE_ONCE(cpuc->burst_since_ns, now - tctx->burst_ns);
 	if (!tctx->burst_ns)
 		note_brief(cpuc, tctx, now);

@@ -283,7 +283,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 			tctx->waits_for_child = false;
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
-	tctx->uses_little = policy_uses_little(tctx->use.of_all);
+	tctx->uses_little = policy_uses_little(tctx->use.of_all, tctx->mean_burst_ns);
 	tctx->yields = false;
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;

@@ -66,8 +66,11 @@ VERIFIED_ONCE int split_credit(struct task_ctx *child, struct task_ctx *parent)
 		return 0;
 	/* Up to when its parent has been charged is about now. */
 	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
-	child->use = parent->use;
 	charge_current(parent);
+	note_use(parent, clock_now());
+	child->use = parent->use;
+	child->use.children_vran_ns = 0;
+	child->use.noted_children_vran_ns = 0;
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
 	child->credit_ns = parent->credit_ns > 0 ? half_ns : parent->credit_ns;
 	parent->credit_ns -= half_ns;
@@ -78,6 +81,14 @@ VERIFIED_ONCE int split_credit(struct task_ctx *child, struct task_ctx *parent)
 	child->llc = parent->llc;
 	parent->waits_for_child = true;
 	return 0;
+}
+
+/* What a child that ends has run for counts as used by its parent, and what its own children have run for that have ended. */
+static __always_inline void leave_use(struct task_ctx *parent, const struct task_ctx *child)
+{
+	u64 vran_ns = policy_use_of_child(child->charged_exec_ns, child->weight) + READ_ONCE(child->use.children_vran_ns);
+
+	__sync_fetch_and_add(&parent->use.children_vran_ns, vran_ns);
 }
 
 /*
@@ -104,7 +115,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	/* What the parent owed itself the child owed from the beginning. */
 	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);
 	child_ctx->credit_ns = 0;
-	tctx->use.vran_ns += policy_use_of_child(child_ctx->charged_exec_ns, child_ctx->weight);
+	leave_use(tctx, child_ctx);
 	child_ctx->left_place = true;
 	vruntime = place_left_to(tctx, child_ctx);
 	if (signed_delta(vruntime, tctx->vruntime) > 0)
@@ -135,6 +146,7 @@ VERIFIED_ONCE int leave_place(struct task_struct *p __arg_trusted, struct task_c
 	parent_ctx = task_ctx(parent);
 	if (!parent_ctx)
 		return 0;
+	leave_use(parent_ctx, tctx);
 	vruntime = place_left_to(parent_ctx, tctx);
 	nr_vacated = __sync_fetch_and_add(&parent_ctx->nr_vacated, 1);
 	vacated = nr_vacated ? READ_ONCE(parent_ctx->vacated_vruntime) : parent_ctx->vruntime;

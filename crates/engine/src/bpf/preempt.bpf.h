@@ -131,7 +131,8 @@ VERIFIED_ONCE s32 preempt_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 /*
  * The task that runs there has run for longer than this one did the last time, each by its weight. Not if it is nearly as long as its last
  * burst, and would sleep before this one does: who gives work to a pool sleeps once all of it is given out, and would be interrupted by each
- * of the pool that it wakes.
+ * of the pool that it wakes. Nor if this one uses more of what others want: where more is asked than there are CPUs for, those with brief
+ * bursts would have what they ask for, and a game the rest.
  */
 static __always_inline bool has_run_longer(const struct cpu_ctx *cpuc, u64 ran_ns, const struct task_ctx *tctx)
 {
@@ -139,6 +140,8 @@ static __always_inline bool has_run_longer(const struct cpu_ctx *cpuc, u64 ran_n
 
 	if (ran_ns > POLICY_MAX_SPAN_NS)
 		return true;
+	if (policy_use_of_deadline(tctx->due_ns) < READ_ONCE(cpuc->burst_use))
+		return false;
 	if (ran_ns < cpuc->last_burst_ns && cpuc->last_burst_ns - ran_ns < tctx->last_burst_ns)
 		return false;
 	return ran_ns * tctx->own_weight > tctx->last_burst_ns * running_weight;

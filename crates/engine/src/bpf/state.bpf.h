@@ -208,6 +208,7 @@ struct cpu_ctx {
 	 */
 	u64 burst_since_ns;
 	u32 burst_weight; /* that task's own, see task_ctx.own_weight */
+	u32 burst_use; /* and what it uses, as an enum policy_use_level */
 	u64 run_began_ns; /* since when the task that runs here has had the CPU without a break */
 	/*
 	 * Non-zero if the task that has the CPU, or was given it a moment ago, ran briefly the last time: it will most likely be
@@ -318,6 +319,8 @@ struct task_ctx {
 	struct task_use {
 		struct policy_use of_fair, of_all; /* beside those that take turns, and beside all others, until it woke last */
 		u64 vran_ns; /* virtual time that it has run for since */
+		u64 children_vran_ns; /* that children ran for which have ended, and theirs, see leave_use() */
+		u64 noted_children_vran_ns; /* what of that is part of its use */
 		u64 seen_clock, seen_system_clock; /* its LLC's then */
 		u64 slept_clock, slept_system_clock; /* and when it went to sleep */
 	} use;

@@ -29,7 +29,10 @@ static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64
 static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 {
 	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+	u64 children_vran_ns = READ_ONCE(tctx->use.children_vran_ns);
 
+	tctx->use.vran_ns += children_vran_ns - tctx->use.noted_children_vran_ns;
+	tctx->use.noted_children_vran_ns = children_vran_ns;
 	tctx->use.of_fair = use_of(tctx, now);
 	if (llcx) {
 		u64 system_clock = READ_ONCE(llcx->system_clock);
