@@ -60,6 +60,7 @@ static __always_inline u64 place_left_to(const struct task_ctx *parent, const st
  */
 VERIFIED_ONCE int split_credit(struct task_ctx *child, struct task_ctx *parent)
 {
+	u64 unnoted_ns;
 	s64 half_ns;
 
 	if (!child || !parent)
@@ -67,8 +68,11 @@ VERIFIED_ONCE int split_credit(struct task_ctx *child, struct task_ctx *parent)
 	/* Up to when its parent has been charged is about now. */
 	child->tried_ns = parent->charged_until_ns - (POLICY_TRIAL_PERIOD_NS - POLICY_FIRST_TRIAL_NS);
 	charge_current(parent);
-	note_use(parent, clock_now());
 	child->use = parent->use;
+	/* What those have used that have ended since the parent woke. */
+	unnoted_ns = child->use.children_vran_ns - child->use.noted_children_vran_ns;
+	child->use.of_fair.ran_ns += unnoted_ns;
+	child->use.of_all.ran_ns += unnoted_ns;
 	child->use.children_vran_ns = 0;
 	child->use.noted_children_vran_ns = 0;
 	half_ns = parent->credit_ns > 0 ? parent->credit_ns / 2 : 0;
