@@ -22,24 +22,33 @@ const BUILD: &str = "make -s -j8 -C /run/built/src a >/dev/null";
 /// Moves the memory of all programs about, as the kernel does when it needs large pages: each of them waits for its pages then.
 const COMPACT: &str = "while sleep 0.3; do echo 1 >/proc/sys/vm/compact_memory; done";
 
-/// The game is in time while eight compilers run, and wait for their memory now and then.
+/// The game is in time while eight compilers run, and wait for their memory now and then. It waits for its own memory as well, behind whoever
+/// moves that about and has lost its CPU to a compiler: how many frames that makes late is measured with a real-time game.
 pub(super) fn game(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s interactive")?;
     wait_for_calm(guest)?;
     guest.check("test -w /proc/sys/vm/compact_memory", LIMIT)?;
+    let floor = game_beside_moved_memory(guest, "--rt")?;
+    say(&format!("as a real-time task: {floor}"));
+    let frames = game_beside_moved_memory(guest, "")?;
+    say(&frames.to_string());
+    ensure_undisturbed(guest, &loaded)?;
+    let (missed, most) = (frames.missed_percent, floor.missed_percent + MAX_MISSED_PERCENT);
+    ensure!(missed <= most, "{missed} % of the frames missed, not at most {most} %");
+    Ok(())
+}
+
+fn game_beside_moved_memory(guest: &mut Guest, option: &str) -> Result<FrameFigures> {
     guest.check(PREPARE, LIMIT)?;
     let build = guest.spawn(BUILD)?;
     let compaction = guest.spawn(COMPACT)?;
-    let printed = guest.check(&format!("scherzo-bench frames {GAME} --seconds {SECONDS} --json"), LIMIT)?;
+    let printed = guest.check(&format!("scherzo-bench frames {GAME} --seconds {SECONDS} --json {option}"), LIMIT)?;
     let is_building = guest.run("pgrep -x cc1 >/dev/null", LIMIT)?.status == 0;
     guest.kill(&compaction)?;
     guest.kill(&build)?;
-    ensure_undisturbed(guest, &loaded)?;
     ensure!(is_building, "the build was over before the game");
-    let frames: FrameFigures = serde_json::from_str(&printed).with_context(|| format!("it printed: {printed}"))?;
-    say(&frames.to_string());
-    ensure_in_time(&frames)
+    serde_json::from_str(&printed).with_context(|| format!("it printed: {printed}"))
 }
 
 /// The build is about as fast as with the kernel's default, which serves the game worse.
