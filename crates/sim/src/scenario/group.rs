@@ -96,7 +96,7 @@ pub struct ScenarioGroup {
     pub stages_us: Vec<Spanned<u64>>,
     /// How many jobs a build keeps going.
     pub jobs: Option<Spanned<u64>>,
-    /// In how many parts each compiler of a build works: it sleeps between them, as one does that waits for memory or a file.
+    /// In how many parts each compiler of a build works: it sleeps between them, as one does that waits for a server, a file or another program.
     pub parts: Option<Spanned<u64>>,
     /// To how many tasks a hub sends.
     pub readers: Option<Spanned<u64>>,

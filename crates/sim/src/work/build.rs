@@ -38,7 +38,7 @@ pub(super) struct BuildProcess {
     nr_children: u64,
     /// As many as there may be at a time.
     nr_jobs: u64,
-    /// In how many parts a compiler does its work: it waits for memory or a file between them.
+    /// In how many parts a compiler does its work: it waits for a server, a file or another program between them.
     nr_parts: u64,
     /// Those that are left.
     nr_parts_left: u64,
