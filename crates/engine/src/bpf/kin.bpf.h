@@ -150,7 +150,6 @@ VERIFIED_ONCE int leave_place(struct task_struct *p __arg_trusted, struct task_c
 	parent_ctx = task_ctx(parent);
 	if (!parent_ctx)
 		return 0;
-	leave_use(parent_ctx, tctx);
 	vruntime = place_left_to(parent_ctx, tctx);
 	nr_vacated = __sync_fetch_and_add(&parent_ctx->nr_vacated, 1);
 	vacated = nr_vacated ? READ_ONCE(parent_ctx->vacated_vruntime) : parent_ctx->vruntime;
