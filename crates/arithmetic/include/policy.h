@@ -100,11 +100,12 @@ typedef long long s64;
 #define POLICY_SYSTEM_SPAN_NS (20 * POLICY_MSEC)
 /*
  * What uses little of what it could have is due so much before others, as long as all such tasks together have used no more than this
- * part of the CPUs: see policy_uses_little(). That is measured over such times.
+ * part of the CPUs: see policy_uses_little(). That is measured over such times, of so many kinds of tasks by how brief their bursts are.
  */
 #define POLICY_LITTLE_LEAD_NS (50 * POLICY_MSEC)
 #define POLICY_LITTLE_PART 8
 #define POLICY_LITTLE_PERIOD_NS (64 * POLICY_MSEC)
+#define POLICY_NR_BURST_KINDS 8
 /*
  * A task whose bursts are briefer than this is due so much later where messages for it gather: hundreds come in that time. The second is
  * divisible by four, for the marks of use, see POLICY_USE_MASK.

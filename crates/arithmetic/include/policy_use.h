@@ -64,10 +64,21 @@ static inline bool policy_uses_little(struct policy_use use, u64 mean_burst_ns)
 	return 4 * use.ran_ns <= use.passed_ns && mean_burst_ns < POLICY_BURST_MAX_NS;
 }
 
-/* Whether all of them together, having run for so long in this time, take more than may go first. */
-static inline bool policy_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
+/* How brief a task's bursts are: each kind is of up to twice as long ones as the one before, the last one of 4 ms and more. */
+static inline u32 policy_burst_kind(u64 mean_burst_ns)
 {
-	return ran_ns * POLICY_LITTLE_PART > passed_ns * nr_cpus;
+	u64 limit_ns = POLICY_BURST_MAX_NS >> (POLICY_NR_BURST_KINDS - 1);
+	u32 kind = 0;
+
+	while (kind < POLICY_NR_BURST_KINDS - 1 && mean_burst_ns >= limit_ns << kind)
+		kind++;
+	return kind;
+}
+
+/* Whether they take more than may go first, having run for so long in this time: 1 or 0, from the sign, as the verifier follows each branch. */
+static inline u32 policy_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
+{
+	return (passed_ns * nr_cpus - ran_ns * POLICY_LITTLE_PART) >> 63;
 }
 
 /* How far the clock advances by which such tasks are known, in a time in which tasks of these flat weights in sum are runnable. */

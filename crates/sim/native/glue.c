@@ -374,6 +374,11 @@ bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms, u64 mea
 	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms), mean_burst_ns);
 }
 
+u32 sim_burst_kind(u64 mean_burst_ns)
+{
+	return policy_burst_kind(mean_burst_ns);
+}
+
 bool sim_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
 {
 	return policy_little_is_much(ran_ns, passed_ns, nr_cpus);

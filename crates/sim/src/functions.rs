@@ -42,6 +42,7 @@ mod native {
             nr_ms: u64,
             mean_burst_ns: u64,
         ) -> bool;
+        pub(super) safe fn sim_burst_kind(mean_burst_ns: u64) -> u32;
         pub(super) safe fn sim_little_is_much(ran_ns: u64, passed_ns: u64, nr_cpus: u64) -> bool;
         pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
         pub(super) safe fn sim_credit_after(credit_ns: i64, slept_ns: u64, ran_ns: u64) -> i64;
@@ -243,6 +244,12 @@ fn who_uses_less_than_its_share_is_light() {
     assert!(is_light(37, 8) && !is_light(38, 8), "three quarters of 50 ms");
     assert!(is_light(300, 1), "alone on four CPUs");
     assert!(sim_is_light(0, 0, 4, 100) && !sim_is_light(1, 0, 4, 100), "where nothing is runnable no time passes");
+}
+
+#[test]
+fn bursts_are_told_apart_by_how_brief_they_are() {
+    let kind = |burst_us: u64| sim_burst_kind(burst_us * 1000);
+    assert_eq!([0, 62, 63, 124, 125, 999, 1_000, 3_999, 4_000, 1_000_000].map(kind), [0, 0, 1, 1, 2, 4, 5, 6, 7, 7]);
 }
 
 #[test]

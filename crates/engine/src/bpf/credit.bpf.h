@@ -235,19 +235,53 @@ VERIFIED_ONCE int note_feeding(const struct task_ctx *woken, u64 wake_flags)
 	return 0;
 }
 
+/* It becomes prompt, with the credit of a trial. */
+static __always_inline void goes_first_for_once(struct task_ctx *tctx)
+{
+	tctx->credit_ns = POLICY_TRIAL_NS;
+	tctx->prompt = true;
+	tctx->due_ns = 0;
+}
+
+/* No other task of the LLC takes turns, so nobody's share is less because this one goes first. */
+static __always_inline bool takes_turns_alone(const struct task_struct *p, const struct task_ctx *tctx, u32 llc)
+{
+	const struct scherzo_control *page = control_page();
+	const struct llc_ctx *llcx = llc_ctx(llc);
+
+	return page && llcx && p->nr_cpus_allowed >= (s64)page->nr_online_cpus &&
+	       READ_ONCE(llcx->fair_weight) <= (s64)tctx->weight;
+}
+
 /*
  * A task that prompt ones wait for takes turns with the others: it goes first for once. A game that fell behind, as one does that has
  * loaded a level beside a build, does not sleep between its frames, as the next is always late. It would never have credit again,
  * although it would sleep for half of its time if it were in time. While it would have to take turns all the same, since the prompt have
  * had what they may, the trial waits: it would be in vain, and the next one comes much later.
+ *
+ * One that takes turns alone, and has had less than three quarters of what all that are runnable have, goes first each time that it is
+ * queued: the prompt take what is its share.
  */
 static __always_inline void begin_trial(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
 {
+	bool is_alone;
+
 	if (!tctx->feeds_prompt)
 		return;
-	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || takes_turns_with_group(p, tctx) ||
-	    time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials)) {
+	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || takes_turns_with_group(p, tctx)) {
 		tctx->feeds_prompt = false;
+		return;
+	}
+	is_alone = takes_turns_alone(p, tctx, llc);
+	if (is_alone) {
+		note_use(tctx, now);
+		if (policy_is_light(tctx->use.of_all)) {
+			goes_first_for_once(tctx);
+			return;
+		}
+	}
+	if (time_delta(now, tctx->tried_ns) < (s64)(POLICY_TRIAL_PERIOD_NS << tctx->nr_failed_trials)) {
+		tctx->feeds_prompt = is_alone;
 		return;
 	}
 	if (yields_to_fair(llc, use_level(p, tctx, now)))
@@ -257,9 +291,7 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 	if (tctx->nr_failed_trials < POLICY_TRIAL_MAX_DOUBLINGS)
 		tctx->nr_failed_trials++;
 	tctx->tried_ns = now;
-	tctx->credit_ns = POLICY_TRIAL_NS;
-	tctx->prompt = true;
-	tctx->due_ns = 0;
+	goes_first_for_once(tctx);
 }
 
 /* A task has been woken: what it slept is credited, and its burst is over. */
@@ -284,6 +316,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
 	tctx->uses_little = policy_uses_little(tctx->use.of_all, tctx->mean_burst_ns);
+	tctx->burst_kind = burst_kind(tctx->mean_burst_ns);
 	tctx->yields = false;
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
 		tctx->prompt = true;
@@ -323,7 +356,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (tctx->yields)
 		tctx->credit_ns = credit_ns;
 	if (tctx->uses_little)
-		__sync_fetch_and_add(&llcx->little_ran_ns, ran_ns);
+		__sync_fetch_and_add(&llcx->little_ran_ns[tctx->burst_kind & (POLICY_NR_BURST_KINDS - 1)], ran_ns);
 	if (may_change_lead(llc))
 		change_lead(llc, ran_ns, tctx->prompt);
 	if (tctx->prompt && tctx->credit_ns <= 0) {

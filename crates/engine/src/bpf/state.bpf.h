@@ -265,10 +265,10 @@ struct llc_ctx {
 	u64 prompt_ran_ns;
 	u64 measured_prompt_ns, measured_at_ns;
 	u64 fair_room;
-	/* What tasks have run that use little, and whether that was too much for them to go first, see measure_little(). */
-	u64 little_ran_ns;
-	u64 measured_little_ns, little_measured_at_ns;
-	bool little_is_much;
+	/* What tasks have run that use little, by how brief their bursts are, and of how many of those kinds none goes first, see measure_little(). */
+	u64 little_ran_ns[POLICY_NR_BURST_KINDS];
+	u64 measured_little_ns[POLICY_NR_BURST_KINDS], little_measured_at_ns;
+	u32 nr_little_barred;
 } CACHELINE;
 
 struct {
@@ -297,6 +297,7 @@ struct task_ctx {
 	bool woken; /* woken, but never classified by user space since */
 	bool prompt; /* has credit, see policy.h */
 	bool uses_little; /* when it was woken last, see policy_uses_little() */
+	u32 burst_kind; /* and how brief its bursts were, see policy_burst_kind() */
 	bool yields; /* has credit, but takes turns, see yield_to_fair() */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */

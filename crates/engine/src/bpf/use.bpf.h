@@ -75,17 +75,40 @@ static __always_inline s64 runnable_weight(const struct llc_ctx *llcx)
 	return READ_ONCE(llcx->fair_weight) + READ_ONCE(llcx->prompt_weight);
 }
 
-/* What the tasks of an LLC take that use little each: too much for them to go before all others? By the CPU that moves the clock on. */
-static __always_inline void measure_little(struct llc_ctx *llcx, const struct scherzo_control *page, u64 now)
+/* By itself, as what follows would else be verified for each kind. */
+VERIFIED_ONCE u32 burst_kind(u64 mean_burst_ns)
 {
-	s64 passed_ns = time_delta(now, llcx->little_measured_at_ns);
-	u64 ran_ns = READ_ONCE(llcx->little_ran_ns);
+	return policy_burst_kind(mean_burst_ns);
+}
 
+/*
+ * Of the tasks of an LLC that use little each, those with the briefest bursts may go before all others, as long as they take little together.
+ * By the CPU that moves the clock on.
+ */
+VERIFIED_ONCE int measure_little(u32 llc, u64 now)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *llcx = llc_ctx(llc);
+	u32 kind, nr_barred = 0;
+	u64 ran_ns = 0, nr_cpus;
+	s64 passed_ns;
+
+	if (!page || !llcx)
+		return 0;
+	nr_cpus = cpus_per_llc(page);
+	passed_ns = time_delta(now, llcx->little_measured_at_ns);
 	if (passed_ns < (s64)POLICY_LITTLE_PERIOD_NS)
-		return;
-	WRITE_ONCE(llcx->little_is_much, policy_little_is_much(ran_ns - llcx->measured_little_ns, passed_ns, cpus_per_llc(page)));
-	llcx->measured_little_ns = ran_ns;
+		return 0;
+	for (kind = 0; kind < POLICY_NR_BURST_KINDS; kind++) {
+		u64 so_far_ns = READ_ONCE(llcx->little_ran_ns[kind]);
+
+		ran_ns += so_far_ns - llcx->measured_little_ns[kind];
+		llcx->measured_little_ns[kind] = so_far_ns;
+		nr_barred += policy_little_is_much(ran_ns, passed_ns, nr_cpus);
+	}
+	WRITE_ONCE(llcx->nr_little_barred, nr_barred);
 	llcx->little_measured_at_ns = now;
+	return 0;
 }
 
 /*
@@ -107,7 +130,7 @@ VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
 	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) != since_ns)
 		return 0;
 	llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
-	measure_little(llcx, page, now);
+	measure_little(llc, now);
 	return 0;
 }
 
@@ -129,7 +152,8 @@ VERIFIED_ONCE int goes_first(const struct task_struct *p __arg_trusted, const st
 	if (!page || !tctx || !tctx->uses_little)
 		return false;
 	llcx = llc_ctx(tctx->llc);
-	return llcx && !READ_ONCE(llcx->little_is_much) && is_light(p, tctx, page);
+	return llcx && tctx->burst_kind + READ_ONCE(llcx->nr_little_barred) < POLICY_NR_BURST_KINDS &&
+	       is_light(p, tctx, page);
 }
 
 /*

@@ -54,28 +54,38 @@ fn sound_does_not_wait_for_all_busy_workers() {
 }
 
 /// They use little, so they go before the game and the workers that have just begun. Otherwise one in twelve is late, and waits for up to 34 ms.
+/// Workers that had to wait for long seem to use little as well: those with the briefest bursts go first then. With seed 10 some timers would
+/// wait for 8 ms otherwise.
+///
+/// The game wants more than its share, so it does not sleep any more and takes turns, alone: it has 6 to 8 % of the CPUs if that is all.
 #[test]
 fn timers_do_not_wait_where_more_is_asked_than_there_is() {
-    for seed in 1..=3 {
+    for seed in [1, 2, 3, 10] {
         let options = SimulationOptions { seed, ..SimulationOptions::default() };
         let report = run(&scenario("timers-beside-overload"), &options);
         all_rules_hold(&report);
-        let timers = report.group("timers").expect("a group");
+        let [frames, timers] = ["frames", "timers"].map(|name| report.group(name).expect("a group"));
         assert!(timers.nr_missed == 0 && timers.nr_done > 10_000 && timers.latency_ns[3] < 700_000, "{report}");
+        assert!(frames.share * 10 >= frames.fair_share * 9, "{report}");
     }
 }
 
 /// A game that uses half of its share, beside workers that woke before it, want more than there are CPUs for, and are interrupted so often
-/// that hardly one of them runs for longer than a frame takes. With EEVDF no frame is late.
+/// that hardly one of them runs for longer than a frame takes. With EEVDF no frame is late; here one in several hundred is. The game goes
+/// first, as its bursts are briefer than those of workers that seem to use little since they had to wait; it would else wait for 4 ms at p99.
 #[test]
 fn frames_are_in_time_beside_busy_workers() {
     let scenario = scenario("frames-beside-workers");
-    for seed in 1..=4 {
+    let (mut nr_missed, mut nr_done) = (0, 0);
+    for seed in 1..=8 {
         let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
         all_rules_hold(&report);
         let game = report.group("game").expect("a group");
-        assert!(game.nr_missed * 100 < game.nr_done && game.latency_ns[1] < 6_000_000, "{report}");
+        assert!(game.latency_ns[1] < 6_000_000, "{report}");
+        nr_missed += game.nr_missed;
+        nr_done += game.nr_done;
     }
+    assert!(nr_missed * 200 < nr_done, "{nr_missed} of {nr_done} frames are late");
 }
 
 /// Each reader weighs little, and what it ran on credit before its group had spent too much is held against it by that weight.
