@@ -108,14 +108,15 @@ typedef long long s64;
 #define POLICY_NR_BURST_KINDS 8
 /*
  * A task whose bursts are briefer than this is due so much later where messages for it gather: hundreds come in that time. The second is
- * divisible by four, for the marks of use, see POLICY_USE_MASK.
+ * divisible by eight, for the marks of use, see POLICY_USE_MASK.
  */
 #define POLICY_MESSAGE_BURST_NS (100 * POLICY_MSEC / 1000)
 #define POLICY_MESSAGES_GATHER_NS (4 * POLICY_MSEC)
 /* How much earlier a prompt task is due whose use is modest or light, and moderate. Each is marked in its deadline. */
 #define POLICY_MODEST_AHEAD_NS (550 * POLICY_MSEC)
 #define POLICY_MODERATE_AHEAD_NS (500 * POLICY_MSEC)
-#define POLICY_USE_MASK 3ULL
+#define POLICY_NR_LIGHT_KINDS 4
+#define POLICY_USE_MASK 7ULL
 /*
  * How far ahead of the others a prompt task begins to take turns with them because they are owed: what it ran while it went first is
  * in their account, and not held against it a second time. More would make each of its bursts wait for that much of their time; with
@@ -271,6 +272,8 @@ static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight, enum p
 {
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
 		mean_burst_ns = POLICY_BURST_MAX_NS;
+	if (use >= POLICY_USE_LIGHT && use < POLICY_USE_LITTLE)
+		mean_burst_ns = mean_burst_ns * (POLICY_USE_LITTLE - use) / POLICY_NR_LIGHT_KINDS;
 	now += mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 	if (use >= POLICY_USE_MODEST)
 		now -= POLICY_MODEST_AHEAD_NS;

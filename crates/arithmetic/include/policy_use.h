@@ -16,13 +16,15 @@ struct policy_use {
 /*
  * How that compares. Whose use is modest has had no more than others by its weight, so whatever these are owed, it is not because of
  * this task. Moderate is up to twice as much, which is what a prompt task may have: as long as all of them keep to that, the others
- * have half of their share at least. Light is a task by another measure: beside all that are runnable, see policy_is_light().
+ * have half of their share at least. Light is a task by another measure: beside all that are runnable, see policy_is_light(), of which there
+ * are four kinds, see policy_light_level(). Little is used by those of them that go before all others, see policy_uses_little().
  */
 enum policy_use_level {
 	POLICY_USE_HEAVY,
 	POLICY_USE_MODERATE,
 	POLICY_USE_MODEST,
 	POLICY_USE_LIGHT,
+	POLICY_USE_LITTLE = POLICY_USE_LIGHT + POLICY_NR_LIGHT_KINDS,
 };
 
 static inline enum policy_use_level policy_use_level(struct policy_use use)
@@ -54,6 +56,21 @@ static inline bool policy_is_light(struct policy_use use)
 	return 4 * use.ran_ns <= 3 * use.passed_ns;
 }
 
+/* The sign of a difference, 1 if it is negative: a comparison that is no branch, as the verifier follows each. */
+static inline u32 policy_is_negative(u64 difference)
+{
+	return difference >> 63;
+}
+
+/* How light such a task is: it has had up to all, three quarters, half or a quarter of what a light one has had at most. */
+static inline enum policy_use_level policy_light_level(struct policy_use use)
+{
+	u64 ran = 16 * use.ran_ns, passed = 3 * use.passed_ns;
+
+	return POLICY_USE_LITTLE - 1 - policy_is_negative(3 * passed - ran) - policy_is_negative(2 * passed - ran) -
+	       policy_is_negative(passed - ran);
+}
+
 /*
  * Whether it is less than a quarter of that, in brief bursts, as of what a timer, an input device or sound wakes. Such a task may go before
  * all others: those who work with one another, but rarely do so at the same time, look alike, so all together are held to a part of the CPUs.
@@ -75,10 +92,16 @@ static inline u32 policy_burst_kind(u64 mean_burst_ns)
 	return kind;
 }
 
-/* Whether they take more than may go first, having run for so long in this time: 1 or 0, from the sign, as the verifier follows each branch. */
+/* Whether light tasks that ran for so long in this time had more than half of the CPUs: 1 or 0. */
+static inline u32 policy_light_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
+{
+	return policy_is_negative(passed_ns * nr_cpus - 2 * ran_ns);
+}
+
+/* Whether they take more than may go first, having run for so long in this time: 1 or 0. */
 static inline u32 policy_little_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
 {
-	return (passed_ns * nr_cpus - ran_ns * POLICY_LITTLE_PART) >> 63;
+	return policy_is_negative(passed_ns * nr_cpus - ran_ns * POLICY_LITTLE_PART);
 }
 
 /* How far the clock advances by which such tasks are known, in a time in which tasks of these flat weights in sum are runnable. */

@@ -15,7 +15,8 @@ A group of loads is described by KEY=VALUE, separated by commas:
   nice=N           -20 to 19 (default 0)
   policy=POLICY    normal (default), batch or idle
   work=TIME        compute for that long on the CPU, then sleep, and repeat;
-  sleep=TIME       without these two the group never sleeps
+  sleep=TIME       without these two the group never sleeps;
+  sleep=partner    of each two threads, one sleeps until the other has worked
   pin=CPU          run on this CPU only
   cgroup=PATH      move into this control group below /sys/fs/cgroup, which must exist
 TIME is a number followed by us, ms or s.
@@ -57,13 +58,25 @@ pub(crate) enum SchedPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) work_ns: u64,
-    pub(crate) sleep_ns: u64,
+    pub(crate) sleep: Sleep,
+}
+
+/// What ends a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// So much time, in ns.
+    Time(u64),
+    /// A message of the other thread of two, which has worked meanwhile.
+    Partner,
 }
 
 impl LoadGroup {
     /// CPUs that a member would use if it never waited.
     pub(crate) fn demand(&self) -> f64 {
-        self.turn.map_or(1.0, |Turn { work_ns, sleep_ns }| work_ns as f64 / (work_ns + sleep_ns) as f64)
+        self.turn.map_or(1.0, |Turn { work_ns, sleep }| match sleep {
+            Sleep::Time(sleep_ns) => work_ns as f64 / (work_ns + sleep_ns) as f64,
+            Sleep::Partner => 0.5,
+        })
     }
 }
 
@@ -91,7 +104,7 @@ struct GroupFields {
     nice: Option<i32>,
     policy: Option<SchedPolicy>,
     work_ns: Option<u64>,
-    sleep_ns: Option<u64>,
+    sleep: Option<Sleep>,
     pin: Option<usize>,
     cgroup: Option<String>,
 }
@@ -104,7 +117,8 @@ impl GroupFields {
             "nice" => fill(&mut self.nice, nice(value)?),
             "policy" => fill(&mut self.policy, SchedPolicy::from_str(value, false).map_err(Error::msg)?),
             "work" => fill(&mut self.work_ns, time_ns(value)?),
-            "sleep" => fill(&mut self.sleep_ns, time_ns(value)?),
+            "sleep" if value == "partner" => fill(&mut self.sleep, Sleep::Partner),
+            "sleep" => fill(&mut self.sleep, Sleep::Time(time_ns(value)?)),
             "pin" => fill(&mut self.pin, value.parse()?),
             "cgroup" => fill(&mut self.cgroup, cgroup(value)?),
             _ => bail!("there is no such key"),
@@ -112,8 +126,8 @@ impl GroupFields {
     }
 
     fn turn(&self) -> Result<Option<Turn>> {
-        match (self.work_ns, self.sleep_ns) {
-            (Some(work_ns), Some(sleep_ns)) => Ok(Some(Turn { work_ns, sleep_ns })),
+        match (self.work_ns, self.sleep) {
+            (Some(work_ns), Some(sleep)) => Ok(Some(Turn { work_ns, sleep })),
             (None, None) => Ok(None),
             _ => bail!("work and sleep need each other"),
         }
@@ -149,8 +163,12 @@ impl fmt::Display for LoadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let policy = self.policy.to_possible_value().ok_or(fmt::Error)?;
         write!(f, "name={},count={},nice={},policy={}", self.name, self.count, self.nice, policy.get_name())?;
-        if let Some(Turn { work_ns, sleep_ns }) = self.turn {
-            write!(f, ",work={}us,sleep={}us", work_ns as f64 / 1e3, sleep_ns as f64 / 1e3)?;
+        if let Some(Turn { work_ns, sleep }) = self.turn {
+            write!(f, ",work={}us", work_ns as f64 / 1e3)?;
+            match sleep {
+                Sleep::Time(sleep_ns) => write!(f, ",sleep={}us", sleep_ns as f64 / 1e3)?,
+                Sleep::Partner => write!(f, ",sleep=partner")?,
+            }
         }
         if let Some(cpu) = self.pin {
             write!(f, ",pin={cpu}")?;
@@ -219,7 +237,7 @@ mod tests {
         let group = parse("name=a b,count=2/cpu,nice=-5,policy=batch,work=4ms,sleep=100us,pin=3,cgroup=/x.slice/y/");
         assert_eq!(group.name, "a b");
         assert_eq!((group.count.threads(4), group.nice, group.policy), (8, -5, SchedPolicy::Batch));
-        assert_eq!(group.turn, Some(Turn { work_ns: 4_000_000, sleep_ns: 100_000 }));
+        assert_eq!(group.turn, Some(Turn { work_ns: 4_000_000, sleep: Sleep::Time(100_000) }));
         assert_eq!((group.pin, group.cgroup.as_deref()), (Some(3), Some("x.slice/y")));
         assert!((group.demand() - 4.0 / 4.1).abs() < 1e-9);
     }

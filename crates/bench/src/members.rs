@@ -4,12 +4,12 @@
 //! CPU time every few microseconds of work: what passed without it running, though it did not sleep, is time for which it
 //! waited. The process's first thread only waits for lines; it is told the window, and later asked for the figures.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use thread_priority::{
 };
 
 use crate::clock::{MeasuredTime, cpu_time_ns, now_ns, sleep_until};
-use crate::groups::{LoadGroup, SchedPolicy, Turn};
+use crate::groups::{LoadGroup, SchedPolicy, Sleep, Turn};
 use crate::helper::{Helper, give_up};
 use crate::hierarchy;
 use crate::probe::become_prompt;
@@ -112,17 +112,40 @@ fn parse_window(line: &str) -> Option<MeasuredTime> {
 }
 
 fn start_threads(options: &MemberOptions, window: &Arc<SharedWindow>) -> Result<Vec<Arc<SharedMember>>> {
-    let start_thread = |_| {
+    let nr_threads = options.group.count.threads(options.nr_cpus);
+    let start_thread = |partner: Option<Partner>| {
         let member = Arc::new(SharedMember::starting_now());
         let (options, window, theirs) = (options.clone(), Arc::clone(window), Arc::clone(&member));
         thread::Builder::new().name("member".into()).spawn(move || {
             let MemberOptions { group, calibration, .. } = options;
             place(&group).unwrap_or_else(|error| give_up(&format!("{error:#}")));
-            run(&mut ThreadClock::new(&theirs, &window), group.turn, calibration);
+            run(&mut ThreadClock::new(&theirs, &window), group.turn, partner, calibration);
         })?;
         Ok(member)
     };
-    (0..options.group.count.threads(options.nr_cpus)).map(start_thread).collect()
+    partners(options.group.turn, nr_threads)?.into_iter().map(start_thread).collect()
+}
+
+/// The end of a thread of what it and its partner wake each other by.
+struct Partner {
+    from: PipeReader,
+    to: PipeWriter,
+    works_first: bool,
+}
+
+/// For each of so many threads.
+fn partners(turn: Option<Turn>, nr_threads: usize) -> Result<Vec<Option<Partner>>> {
+    if turn.is_none_or(|turn| turn.sleep != Sleep::Partner) {
+        return Ok((0..nr_threads).map(|_| None).collect());
+    }
+    ensure!(nr_threads % 2 == 0, "of {nr_threads} threads one has no partner");
+    let mut ends = Vec::new();
+    for _ in 0..nr_threads / 2 {
+        let ((to_first, from_second), (to_second, from_first)) = (io::pipe()?, io::pipe()?);
+        ends.push(Some(Partner { from: to_first, to: from_first, works_first: true }));
+        ends.push(Some(Partner { from: to_second, to: from_second, works_first: false }));
+    }
+    Ok(ends)
 }
 
 /// Gives this thread the group's policy, nice level and CPU.
@@ -146,7 +169,10 @@ fn place(group: &LoadGroup) -> Result<()> {
     Ok(())
 }
 
-fn run(watch: &mut ThreadClock<'_>, turn: Option<Turn>, calibration: Calibration) -> ! {
+fn run(watch: &mut ThreadClock<'_>, turn: Option<Turn>, mut partner: Option<Partner>, calibration: Calibration) -> ! {
+    if let Some(partner) = partner.as_mut().filter(|partner| !partner.works_first) {
+        watch.sleep_until_woken(partner);
+    }
     loop {
         let work_ns = turn.map_or(u64::MAX / 2, |turn| turn.work_ns);
         let end_ns = watch.used_ns + work_ns;
@@ -154,8 +180,13 @@ fn run(watch: &mut ThreadClock<'_>, turn: Option<Turn>, calibration: Calibration
             sip(left_ns, calibration);
             watch.look();
         }
-        if let Some(turn) = turn {
-            watch.sleep(turn.sleep_ns);
+        match (turn.map(|turn| turn.sleep), &mut partner) {
+            (Some(Sleep::Time(sleep_ns)), _) => watch.sleep(sleep_ns),
+            (_, Some(partner)) => {
+                partner.to.write_all(&[0]).unwrap_or_else(|error| give_up(&format!("a partner is gone: {error}")));
+                watch.sleep_until_woken(partner);
+            }
+            _ => {}
         }
     }
 }
@@ -248,6 +279,15 @@ impl<'a> ThreadClock<'a> {
         self.note_used();
         self.member.is_waking.store(false, Relaxed);
         self.member.note_gap(passed_ns(wake_ns, self.at_ns, self.window.get()), true);
+    }
+
+    /// How long it waits after that for a CPU is not known.
+    fn sleep_until_woken(&mut self, partner: &mut Partner) {
+        self.note_used();
+        self.member.waiting_since_ns.store(u64::MAX, Relaxed);
+        let mut message = [0];
+        partner.from.read_exact(&mut message).unwrap_or_else(|error| give_up(&format!("a partner is gone: {error}")));
+        self.note_used();
     }
 
     /// Looks at both clocks; the CPU time since then that lies in the window.

@@ -164,6 +164,23 @@ pub(super) fn longest_gap(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
+/// A hog has half of its share at least beside pairs on every CPU whose threads wake each other, and does not wait for long. Each of those
+/// uses less than a thread would on average, as it sleeps while its partner works; without a bound all of them had every CPU.
+pub(super) fn beside_pairs(guest: &mut Guest) -> Result<()> {
+    for work in ["200us", "1ms"] {
+        let pairs = format!("name=pairs,count=2/cpu,work={work},sleep=partner");
+        let figures = measure(guest, &["name=hog".to_owned(), pairs])?;
+        let [hog, _] = figures.groups.as_slice() else { bail!("not two groups: {figures:?}") };
+        hog.ensure_between(0.5, 2.0)?;
+        let gap_ms = hog.longest_gap_ms;
+        ensure!(
+            gap_ms <= MAX_GAP_MS,
+            "beside {work} of work the hog got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_MS}"
+        );
+    }
+    Ok(())
+}
+
 fn ensure_shares(guest: &mut Guest, groups: &[impl AsRef<str>], tolerance: f64) -> Result<()> {
     measure(guest, groups)?.groups.iter().try_for_each(|group| group.ensure_share(tolerance))
 }

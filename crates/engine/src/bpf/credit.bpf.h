@@ -181,10 +181,12 @@ VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task
 	if (!tctx)
 		return now;
 	if (!tctx->due_ns || burst_ns - tctx->due_from_burst_ns >= tctx->mean_burst_ns) {
-		u64 from_ns = goes_first(p, tctx) ? now - POLICY_LITTLE_LEAD_NS : now;
+		enum policy_use_level use = use_level(p, tctx, now);
+		u64 from_ns = use == POLICY_USE_LITTLE ? now - POLICY_LITTLE_LEAD_NS : now;
 
-		tctx->due_ns = policy_deadline(from_ns, tctx->mean_burst_ns, tctx->own_weight, use_level(p, tctx, now));
+		tctx->due_ns = policy_deadline(from_ns, tctx->mean_burst_ns, tctx->own_weight, use);
 		tctx->due_from_burst_ns = burst_ns;
+		tctx->use_level = use;
 	}
 	return tctx->due_ns;
 }
@@ -210,7 +212,7 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 /* The others are owed no more than the task may have beside them: it goes first again, with the credit that it had. */
 static __always_inline void stop_yielding(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	if (!tctx->yields || (is_fair_owed(llc) && use_level(p, tctx, now) < POLICY_USE_MODEST))
+	if (!tctx->yields || (is_fair_owed(llc) && !keeps_to_share(llc, use_level(p, tctx, now))))
 		return;
 	tctx->yields = false;
 	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !takes_turns_with_group(p, tctx);
@@ -358,7 +360,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	if (tctx->uses_little)
 		__sync_fetch_and_add(&llcx->little_ran_ns[tctx->burst_kind & (POLICY_NR_BURST_KINDS - 1)], ran_ns);
 	if (may_change_lead(llc))
-		change_lead(llc, ran_ns, tctx->prompt);
+		change_lead(llc, ran_ns, tctx);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 		count_weight(tctx, llc);

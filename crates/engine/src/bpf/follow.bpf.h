@@ -74,7 +74,7 @@ static __always_inline bool was_due_before(u64 dsq_id, u64 deadline_ns)
 
 	if (!head_vtime(dsq_id, &head_ns))
 		return false;
-	if (policy_use_of_deadline(head_ns) == POLICY_USE_LIGHT && policy_use_of_deadline(deadline_ns) != POLICY_USE_LIGHT)
+	if (policy_use_of_deadline(head_ns) >= POLICY_USE_LIGHT && policy_use_of_deadline(deadline_ns) < POLICY_USE_LIGHT)
 		return signed_delta(deadline_ns, head_ns) > 0;
 	return signed_delta(deadline_ns, head_ns) > (s64)FOLLOW_GRACE_NS;
 }

@@ -24,33 +24,53 @@ static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
 	return cpus_per_llc(page) * POLICY_LEAD_MAX_NS;
 }
 
-/* A piece of running time counts for or against its kind. */
-VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, bool prompt)
+static __always_inline void forget_lead(s64 *lead, u64 ran_ns)
+{
+	s64 lead_ns = READ_ONCE(*lead);
+
+	if (lead_ns)
+		WRITE_ONCE(*lead, policy_lead_forgotten(lead_ns, ran_ns));
+}
+
+static __always_inline void add_to_lead(s64 *lead, s64 more_ns, s64 max_ns)
+{
+	s64 lead_ns = more_ns + __sync_fetch_and_add(lead, more_ns);
+
+	if (lead_ns > 3 * max_ns)
+		WRITE_ONCE(*lead, 3 * max_ns);
+	else if (lead_ns < -max_ns)
+		WRITE_ONCE(*lead, -max_ns);
+}
+
+/* A piece of running time of the task counts for or against its kind: what is prompt, and what of that is light. */
+VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, const struct task_ctx *tctx)
 {
 	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
-	s64 prompt_weight, fair_weight, lead_ns, max_ns;
+	s64 prompt_weight, fair_weight, max_ns;
+	bool prompt, light;
+	u32 light_kind;
 
-	if (!page || !llcx)
+	if (!page || !llcx || !tctx)
 		return 0;
+	prompt = tctx->prompt;
+	light = prompt && tctx->use_level >= POLICY_USE_LIGHT && tctx->use_level < POLICY_USE_LITTLE;
 	if (nr_llcs > 1 && prompt)
 		__sync_fetch_and_add(&llcx->prompt_ran_ns, ran_ns);
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {
 		/* No other task wants the CPU now. */
-		lead_ns = READ_ONCE(llcx->lead_ns);
-		if (lead_ns)
-			WRITE_ONCE(llcx->lead_ns, policy_lead_forgotten(lead_ns, ran_ns));
+		forget_lead(&llcx->lead_ns, ran_ns);
+		forget_lead(&llcx->light_lead_ns, ran_ns);
 		return 0;
 	}
-	lead_ns = policy_lead(ran_ns, prompt, prompt_weight, fair_weight);
+	light_kind = tctx->use_level - POLICY_USE_LIGHT;
+	if (light_kind < POLICY_NR_LIGHT_KINDS)
+		__sync_fetch_and_add(&llcx->light_ran_ns[light_kind], ran_ns);
 	max_ns = max_lead_ns(page);
-	lead_ns += __sync_fetch_and_add(&llcx->lead_ns, lead_ns);
-	if (lead_ns > 3 * max_ns)
-		WRITE_ONCE(llcx->lead_ns, 3 * max_ns);
-	else if (lead_ns < -max_ns)
-		WRITE_ONCE(llcx->lead_ns, -max_ns);
+	add_to_lead(&llcx->lead_ns, policy_lead(ran_ns, prompt, prompt_weight, fair_weight), max_ns);
+	add_to_lead(&llcx->light_lead_ns, policy_lead(ran_ns, light, prompt_weight, fair_weight), 2 * max_ns);
 	return 0;
 }
 
@@ -72,12 +92,28 @@ static __always_inline bool is_fair_long_owed(u32 llc)
 	return page && llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns(page);
 }
 
+/*
+ * A prompt task of this use is not why the others are owed. A light one is, if all light ones alone are three times as far ahead as the prompt
+ * may be: of tasks that wake each other on every CPU each has less than others would, and all of them have everything. Not the lightest ones,
+ * as long as those have no more than half of the CPUs.
+ */
+static __always_inline bool keeps_to_share(u32 llc, enum policy_use_level use)
+{
+	const struct scherzo_control *page = control_page();
+	struct llc_ctx *llcx = llc_ctx(llc);
+
+	if (use < POLICY_USE_LIGHT || use >= POLICY_USE_LITTLE)
+		return use >= POLICY_USE_MODEST;
+	return page && llcx && (READ_ONCE(llcx->light_lead_ns) <= 3 * max_lead_ns(page) ||
+				POLICY_USE_LITTLE - use <= READ_ONCE(llcx->nr_light_spared));
+}
+
 /* The prompt have had what they may, as far as one with this deadline is concerned. */
 VERIFIED_ONCE int yields_to_fair(u32 llc, u64 due_ns)
 {
 	enum policy_use_level use = policy_use_of_deadline(due_ns);
 
-	if (use >= POLICY_USE_MODEST)
+	if (keeps_to_share(llc, use))
 		return false;
 	return use == POLICY_USE_MODERATE ? is_fair_long_owed(llc) : is_fair_owed(llc);
 }

@@ -88,8 +88,9 @@ VERIFIED_ONCE int preempt_by_share(struct task_struct *p __arg_trusted, s32 cpu)
 
 /*
  * Where every CPU runs a prompt task, one of the LLC that has been at it for longer than this one was the last time gives
- * way. If another task precedes this one, and it does not use less than its share, only one that has had its CPU for
- * POLICY_SLIP_IN_TIMES as long without a break. What goes before all others does not wait until the other has run for a while.
+ * way. If another task precedes this one, only one that has had its CPU for POLICY_SLIP_IN_TIMES as long without a break, or for as
+ * long if this one uses less than its share: many that follow one another would otherwise never let a longer one run. What goes before
+ * all others does not wait until the other has run for a while.
  */
 VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 prev_cpu, bool preceded)
 {
@@ -101,10 +102,12 @@ VERIFIED_ONCE s32 interrupt_any_longer(struct task_struct *p __arg_trusted, s32 
 
 	if (!tctx || !page)
 		return -1;
-	if (preceded && !is_light(p, tctx, page))
-		least_ns = tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES;
 	if (goes_first(p, tctx))
 		burst_min_ns = 0;
+	else if (preceded && is_light(p, tctx, page))
+		least_ns = tctx->mean_burst_ns < BURST_MIN_NS ? tctx->mean_burst_ns : BURST_MIN_NS;
+	else if (preceded)
+		least_ns = tctx->mean_burst_ns * POLICY_SLIP_IN_TIMES;
 	bpf_for(step, 0, nr) {
 		s32 cpu = prev_cpu + step;
 		struct cpu_ctx *cpuc;
@@ -435,7 +438,7 @@ VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 		return false;
 	head_vtime(DSQ_ID(DSQ_PROMPT, cpuc->llc), &shared);
 	head_vtime(DSQ_ID(DSQ_CPU_PROMPT, cpu), &own);
-	if (policy_use_of_deadline(shared) >= POLICY_USE_MODEST || policy_use_of_deadline(own) >= POLICY_USE_MODEST)
+	if (keeps_to_share(cpuc->llc, policy_use_of_deadline(shared)) || keeps_to_share(cpuc->llc, policy_use_of_deadline(own)))
 		return true;
 	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
 	    (signed_delta(shared, since_ns) >= 0 && signed_delta(own, since_ns) >= 0))

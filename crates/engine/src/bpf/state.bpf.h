@@ -261,6 +261,7 @@ struct llc_ctx {
 	s64 prompt_weight CACHELINE; /* of runnable tasks */
 	s64 fair_weight;
 	s64 lead_ns; /* CPU time by which the prompt are ahead, see policy_lead() */
+	s64 light_lead_ns; /* the same of those that are light, as if nothing else that is prompt ran */
 	/* What the prompt have run beside others, and what is left to those of the LLC's CPUs, see measure_fair_room(). */
 	u64 prompt_ran_ns;
 	u64 measured_prompt_ns, measured_at_ns;
@@ -269,6 +270,9 @@ struct llc_ctx {
 	u64 little_ran_ns[POLICY_NR_BURST_KINDS];
 	u64 measured_little_ns[POLICY_NR_BURST_KINDS], little_measured_at_ns;
 	u32 nr_little_barred;
+	/* What light tasks have run while others took turns, by how light they are, and how many of those kinds have had half of the CPUs or less. */
+	u64 light_ran_ns[POLICY_NR_LIGHT_KINDS], measured_light_ns[POLICY_NR_LIGHT_KINDS];
+	u32 nr_light_spared;
 } CACHELINE;
 
 struct {
@@ -297,6 +301,7 @@ struct task_ctx {
 	bool woken; /* woken, but never classified by user space since */
 	bool prompt; /* has credit, see policy.h */
 	bool uses_little; /* when it was woken last, see policy_uses_little() */
+	u32 use_level; /* when its deadline was set last, as an enum policy_use_level */
 	u32 burst_kind; /* and how brief its bursts were, see policy_burst_kind() */
 	bool yields; /* has credit, but takes turns, see yield_to_fair() */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */

@@ -107,6 +107,16 @@ VERIFIED_ONCE int measure_little(u32 llc, u64 now)
 		nr_barred += policy_little_is_much(ran_ns, passed_ns, nr_cpus);
 	}
 	WRITE_ONCE(llcx->nr_little_barred, nr_barred);
+	ran_ns = 0;
+	nr_barred = 0;
+	for (kind = POLICY_NR_LIGHT_KINDS; kind-- > 0;) {
+		u64 so_far_ns = READ_ONCE(llcx->light_ran_ns[kind]);
+
+		ran_ns += so_far_ns - llcx->measured_light_ns[kind];
+		llcx->measured_light_ns[kind] = so_far_ns;
+		nr_barred += policy_light_is_much(ran_ns, passed_ns, nr_cpus);
+	}
+	WRITE_ONCE(llcx->nr_light_spared, POLICY_NR_LIGHT_KINDS - nr_barred);
 	llcx->little_measured_at_ns = now;
 	return 0;
 }
@@ -143,17 +153,20 @@ static __always_inline bool is_light(const struct task_struct *p, const struct t
 	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
 }
 
+/* It goes before all others if it is light: it used little when it was woken, and its kind has not had too much. */
+static __always_inline bool may_go_first(const struct task_ctx *tctx)
+{
+	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
+
+	return tctx->uses_little && llcx && tctx->burst_kind + READ_ONCE(llcx->nr_little_barred) < POLICY_NR_BURST_KINDS;
+}
+
 /* It uses so little beside all others that it goes before them, as long as all such tasks take little together. */
 VERIFIED_ONCE int goes_first(const struct task_struct *p __arg_trusted, const struct task_ctx *tctx)
 {
 	const struct scherzo_control *page = control_page();
-	const struct llc_ctx *llcx;
 
-	if (!page || !tctx || !tctx->uses_little)
-		return false;
-	llcx = llc_ctx(tctx->llc);
-	return llcx && tctx->burst_kind + READ_ONCE(llcx->nr_little_barred) < POLICY_NR_BURST_KINDS &&
-	       is_light(p, tctx, page);
+	return page && tctx && may_go_first(tctx) && is_light(p, tctx, page);
 }
 
 /*
@@ -170,7 +183,7 @@ VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const str
 		return POLICY_USE_HEAVY;
 	llcx = llc_ctx(tctx->llc);
 	if (is_light(p, tctx, page))
-		return POLICY_USE_LIGHT;
+		return may_go_first(tctx) ? POLICY_USE_LITTLE : policy_light_level(tctx->use.of_all);
 	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
 		return POLICY_USE_MODEST;
 	return policy_use_level(use_of(tctx, now));

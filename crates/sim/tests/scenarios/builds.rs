@@ -81,14 +81,18 @@ fn frames_are_in_time_beside_builds() {
 /// and takes turns, beside those that do sleep. There is more to do than the CPUs can; EEVDF misses 1 %.
 #[test]
 fn a_game_keeps_its_share_beside_compilers_that_wait() {
+    let (mut nr_missed, mut nr_done) = (0, 0);
     for report in outcomes(&scenario("frames-beside-waiting-build")) {
         all_rules_hold(&report);
         let [frames, sound, build] = ["frames", "sound", "build"].map(|name| report.group(name).expect("a group"));
-        assert!(frames.nr_missed * 20 <= frames.nr_done && frames.share >= 141, "{report}");
+        nr_missed += frames.nr_missed;
+        nr_done += frames.nr_done;
+        assert!(frames.share >= 141, "{report}");
         assert!(frames.response_ns[3] < 25_000_000, "{report}");
         assert!(sound.nr_missed == 0, "{report}");
         assert!(build.share * 10 >= build.fair_share * 9, "{report}");
     }
+    assert!(nr_missed * 20 <= nr_done, "{nr_missed} of {nr_done} frames are late");
 }
 
 /// Also where it may run on one CPU only, waiting for a child is no sleep.

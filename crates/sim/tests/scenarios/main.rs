@@ -14,6 +14,7 @@ mod frequency;
 mod hubs;
 mod limits;
 mod nappers;
+mod pairs;
 mod recorded;
 mod requests;
 mod slices;
