@@ -378,22 +378,25 @@ static inline bool policy_waits_briefly(u64 ahead, u64 fair_weight)
 }
 
 /*
- * How far the prompt get ahead by having run for so long, or the others catch up (negative), while others want to run: of the time of
- * all CPUs these are owed five eighths of their share, F / (P + F) with P and F the flat weights of the runnable prompt and of the
- * others. That is a quarter more than the half that they are promised, since neither weight stands still.
+ * Of a time that some task has run for while others want to run, what the others are owed: of the time of all CPUs five eighths of their
+ * share, F / (P + F) with P and F the flat weights of the runnable prompt and of the others. That is a quarter more than the half that they are
+ * promised, since neither weight stands still.
  */
-static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fair_weight)
+static inline u64 policy_owed_ns(u64 run_ns, u64 prompt_weight, u64 fair_weight)
 {
-	u64 all, owed_ns;
+	u64 all;
 
 	/* Weights lose four bits, so that thousands of tasks do not overflow. The time stays exact: messages run for microseconds. */
 	if (run_ns > POLICY_CREDIT_MAX_NS)
 		run_ns = POLICY_CREDIT_MAX_NS;
 	all = 8 * ((prompt_weight >> 4) + (fair_weight >> 4));
-	if (!all)
-		return 0;
-	owed_ns = run_ns * 5 * (fair_weight >> 4) / all;
-	return prompt ? (s64)owed_ns : (s64)(owed_ns - run_ns);
+	return all ? run_ns * 5 * (fair_weight >> 4) / all : 0;
+}
+
+/* By how much those get ahead that the task is one of (1), or by how much others are less ahead of them (0, negative). */
+static inline s64 policy_lead(u64 run_ns, u64 owed_ns, u64 is_one)
+{
+	return owed_ns - run_ns * (1 - is_one);
 }
 
 /*
@@ -402,9 +405,15 @@ static inline s64 policy_lead(u64 run_ns, bool prompt, u64 prompt_weight, u64 fa
  */
 static inline s64 policy_lead_forgotten(s64 lead_ns, u64 run_ns)
 {
-	s64 forgotten_ns = run_ns / 4;
+	s64 left_ns = lead_ns - (s64)(run_ns / 4);
 
-	return lead_ns > forgotten_ns ? lead_ns - forgotten_ns : 0;
+	return left_ns & ~(left_ns >> 63);
+}
+
+/* The lead within what it may be, where it is beyond: up to the first, or down to less than nothing by the second. */
+static inline s64 policy_lead_limit(s64 lead_ns, s64 most_ns, s64 least_ns)
+{
+	return most_ns - ((most_ns + least_ns) & (lead_ns >> 63));
 }
 
 /*

@@ -24,22 +24,24 @@ static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
 	return cpus_per_llc(page) * POLICY_LEAD_MAX_NS;
 }
 
-static __always_inline void forget_lead(s64 *lead, u64 ran_ns)
-{
-	s64 lead_ns = READ_ONCE(*lead);
-
-	if (lead_ns)
-		WRITE_ONCE(*lead, policy_lead_forgotten(lead_ns, ran_ns));
-}
-
+/* One branch: the verifier follows each in every program that charges a task. */
 static __always_inline void add_to_lead(s64 *lead, s64 more_ns, s64 max_ns)
 {
 	s64 lead_ns = more_ns + __sync_fetch_and_add(lead, more_ns);
 
-	if (lead_ns > 3 * max_ns)
-		WRITE_ONCE(*lead, 3 * max_ns);
-	else if (lead_ns < -max_ns)
-		WRITE_ONCE(*lead, -max_ns);
+	if ((u64)(lead_ns + max_ns) > (u64)(4 * max_ns))
+		WRITE_ONCE(*lead, policy_lead_limit(lead_ns, 3 * max_ns, max_ns));
+}
+
+/* No other task wants the CPU now. */
+static __always_inline void forget_leads(struct llc_ctx *llcx, u64 ran_ns)
+{
+	s64 lead_ns = READ_ONCE(llcx->lead_ns), light_lead_ns = READ_ONCE(llcx->light_lead_ns);
+
+	if (!(lead_ns | light_lead_ns))
+		return;
+	WRITE_ONCE(llcx->lead_ns, policy_lead_forgotten(lead_ns, ran_ns));
+	WRITE_ONCE(llcx->light_lead_ns, policy_lead_forgotten(light_lead_ns, ran_ns));
 }
 
 /* A piece of running time of the task counts for or against its kind: what is prompt, and what of that is light. */
@@ -48,29 +50,29 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, const struct task_ctx *tctx)
 	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 	s64 prompt_weight, fair_weight, max_ns;
-	bool prompt, light;
+	u64 owed_ns, prompt, light = 0;
 	u32 light_kind;
 
 	if (!page || !llcx || !tctx)
 		return 0;
 	prompt = tctx->prompt;
-	light = prompt && tctx->use_level >= POLICY_USE_LIGHT && tctx->use_level < POLICY_USE_LITTLE;
 	if (nr_llcs > 1 && prompt)
 		__sync_fetch_and_add(&llcx->prompt_ran_ns, ran_ns);
 	prompt_weight = READ_ONCE(llcx->prompt_weight);
 	fair_weight = READ_ONCE(llcx->fair_weight);
 	if (prompt_weight < 0 || fair_weight <= 0) {
-		/* No other task wants the CPU now. */
-		forget_lead(&llcx->lead_ns, ran_ns);
-		forget_lead(&llcx->light_lead_ns, ran_ns);
+		forget_leads(llcx, ran_ns);
 		return 0;
 	}
 	light_kind = tctx->use_level - POLICY_USE_LIGHT;
-	if (light_kind < POLICY_NR_LIGHT_KINDS)
+	if (light_kind < POLICY_NR_LIGHT_KINDS) {
 		__sync_fetch_and_add(&llcx->light_ran_ns[light_kind], ran_ns);
+		light = prompt;
+	}
 	max_ns = max_lead_ns(page);
-	add_to_lead(&llcx->lead_ns, policy_lead(ran_ns, prompt, prompt_weight, fair_weight), max_ns);
-	add_to_lead(&llcx->light_lead_ns, policy_lead(ran_ns, light, prompt_weight, fair_weight), 2 * max_ns);
+	owed_ns = policy_owed_ns(ran_ns, prompt_weight, fair_weight);
+	add_to_lead(&llcx->lead_ns, policy_lead(ran_ns, owed_ns, prompt), max_ns);
+	add_to_lead(&llcx->light_lead_ns, policy_lead(ran_ns, owed_ns, light), 2 * max_ns);
 	return 0;
 }
 

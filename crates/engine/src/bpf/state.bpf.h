@@ -301,23 +301,27 @@ struct task_ctx {
 	bool woken; /* woken, but never classified by user space since */
 	bool prompt; /* has credit, see policy.h */
 	bool uses_little; /* when it was woken last, see policy_uses_little() */
-	u32 use_level; /* when its deadline was set last, as an enum policy_use_level */
-	u32 burst_kind; /* and how brief its bursts were, see policy_burst_kind() */
+	u8 use_level; /* when its deadline was set last, as an enum policy_use_level */
+	u8 burst_kind; /* and how brief its bursts were, see policy_burst_kind() */
 	bool yields; /* has credit, but takes turns, see yield_to_fair() */
+	bool waits_for_child; /* it has forked, and has been woken by ends of its children only since */
+	bool left_place; /* its end has woken its parent, which is where it was */
+	bool gathers; /* messages, see let_messages_gather() */
+	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
+	u8 nr_failed_trials;
+	bool timed; /* a timer ends its slice */
+	bool slept_interruptibly; /* the last time, see sleeps_interruptibly() */
+	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
+	bool overruns; /* was parked for as long as a task may be, and runs for a moment */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
 	u32 group; /* the number of its group when it was weighed last */
 	u64 grouped; /* the group that it is active in while it is runnable, and its weight there, see join_group() */
 	u64 vruntime;
-	bool waits_for_child; /* it has forked, and has been woken by ends of its children only since */
-	bool left_place; /* its end has woken its parent, which is where it was */
 	u32 nr_vacated; /* children that have ended, and whose places no others have taken, see leave_place() */
+	u32 nr_messages; /* what its CPU's was when it stopped */
 	u64 vacated_vruntime; /* the average of these places */
 	s64 credit_ns; /* less than 0: what it ran without credit, see policy_credit_ran() */
-	bool gathers; /* messages, see let_messages_gather() */
-	u32 nr_messages; /* what its CPU's was when it stopped */
-	bool feeds_prompt; /* has woken a prompt task, see begin_trial() */
-	u32 nr_failed_trials;
 	u64 tried_ns; /* when its last trial began */
 	u64 mean_burst_ns;
 	u64 due_ns; /* its deadline while it is prompt, see keep_deadline() */
@@ -330,9 +334,7 @@ struct task_ctx {
 		u64 seen_clock, seen_system_clock; /* its LLC's then */
 		u64 slept_clock, slept_system_clock; /* and when it went to sleep */
 	} use;
-	bool timed; /* a timer ends its slice */
 	u64 slept_since_ns; /* 0 while it is runnable */
-	bool slept_interruptibly; /* the last time, see sleeps_interruptibly() */
 	u64 slept_ns; /* for how long it slept before it woke, until that has been taken into account in its virtual runtime */
 	u64 last_sleep_ns; /* and for longer than that */
 	u64 charged_until_ns; /* while it runs */
@@ -341,8 +343,6 @@ struct task_ctx {
 	s64 rivals_weight; /* of all that were runnable in its LLC when it went to sleep, itself included */
 	u64 counted; /* where its weight is counted while it is runnable, see count_weight() */
 	u32 llc; /* whose virtual clock its virtual runtime goes by */
-	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
-	bool overruns; /* was parked for as long as a task may be, and runs for a moment */
 	/* Of limits, see park.bpf.h. */
 	u32 limiter; /* while it runs: the lowest group with a limit that it is in */
 	u32 released; /* the same from when it is let go until it runs */
@@ -354,6 +354,9 @@ struct task_ctx {
 	u32 burst_util; /* the same at the end of its bursts */
 	u64 util_ended_ns; /* 0 while it is runnable */
 };
+
+/* The kernel keeps 72 bytes with each, and 8 more where it has its own allocator for BPF; more than 512 would take 1,024. */
+_Static_assert(sizeof(struct task_ctx) <= 432, "each task would take twice the memory");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
