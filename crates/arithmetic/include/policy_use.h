@@ -92,6 +92,12 @@ static inline u32 policy_burst_kind(u64 mean_burst_ns)
 	return kind;
 }
 
+/* Whether the level is one of a light task: 1 or 0. */
+static inline u64 policy_is_one_of_light(u64 level)
+{
+	return policy_is_negative(level - POLICY_USE_LITTLE) & ~(u64)policy_is_negative(level - POLICY_USE_LIGHT);
+}
+
 /* Whether light tasks that ran for so long in this time had more than half of the CPUs: 1 or 0. */
 static inline u32 policy_light_is_much(u64 ran_ns, u64 passed_ns, u64 nr_cpus)
 {

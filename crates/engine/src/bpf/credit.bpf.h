@@ -19,15 +19,15 @@
 #include "weight.bpf.h"
 
 /* How far an LLC's virtual clock advances in a time, while the tasks take turns that are runnable there without being prompt. */
-static __always_inline u64 clock_passes(const struct llc_ctx *llcx, u64 time_ns, const struct scherzo_control *page)
+static __always_inline u64 clock_passes(const struct llc_ctx *llcx, u64 time_ns)
 {
 	s64 fair_weight = READ_ONCE(llcx->fair_weight);
 
-	return policy_clock_passes(time_ns, fair_weight > 0 ? fair_weight : 0, cpus_per_llc(page));
+	return policy_clock_passes(time_ns, fair_weight > 0 ? fair_weight : 0, cpus_per_llc());
 }
 
 /* The virtual clock of an LLC follows the tasks that are picked. */
-static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime, const struct scherzo_control *page, u64 now)
+static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime, u64 now)
 {
 	u64 clock = READ_ONCE(llcx->clock), since_ns = time_delta(now, READ_ONCE(llcx->clock_at_ns));
 	s64 ahead = signed_delta(vruntime, clock);
@@ -35,17 +35,17 @@ static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime, co
 	if (ahead <= 0)
 		return;
 	WRITE_ONCE(llcx->clock_at_ns, now);
-	ahead = policy_follow(ahead, since_ns, clock_passes(llcx, since_ns, page));
+	ahead = policy_follow(ahead, since_ns, clock_passes(llcx, since_ns));
 	__sync_val_compare_and_swap(&llcx->clock, clock, clock + ahead);
 }
 
 /* How far apart the tasks of an LLC that are not prompt may be in virtual time. */
-static __always_inline s64 max_lag_of(const struct llc_ctx *llcx, const struct scherzo_control *page)
+static __always_inline s64 max_lag_of(const struct llc_ctx *llcx)
 {
 	s64 fair_weight = READ_ONCE(llcx->fair_weight);
 	s32 nr_fair = READ_ONCE(llcx->nr_fair);
 
-	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, cpus_per_llc(page));
+	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, cpus_per_llc());
 }
 
 /* The task's virtual runtime, so far behind or ahead of the LLC's clock as the policy lets it be. */
@@ -57,12 +57,12 @@ static __always_inline u64 within_reach(const struct task_ctx *tctx, const struc
 
 	if (ahead < 0) {
 		if (tctx->slept_ns)
-			vruntime = policy_wake(vruntime, clock, clock_passes(llcx, tctx->slept_ns, page));
+			vruntime = policy_wake(vruntime, clock, clock_passes(llcx, tctx->slept_ns));
 		return policy_catch_up(vruntime, clock, default_slice_ns(page), tctx->weight);
 	}
 	if (policy_waits_briefly(ahead, fair_weight > 0 ? fair_weight : 0))
 		return vruntime;
-	max_lag = max_lag_of(llcx, page);
+	max_lag = max_lag_of(llcx);
 	return ahead > max_lag ? clock + max_lag : vruntime;
 }
 
@@ -156,7 +156,7 @@ static __always_inline bool is_within_share(const struct task_struct *p, const s
 	if (all_weight < tctx->rivals_weight)
 		all_weight = tctx->rivals_weight;
 	return policy_is_within_share(tctx->last_burst_ns, tctx->last_sleep_ns, tctx->weight, all_weight > 0 ? all_weight : 0,
-				      cpus_per_llc(page));
+				      cpus_per_llc());
 }
 
 /*
@@ -198,11 +198,10 @@ VERIFIED_ONCE u64 keep_deadline(struct task_struct *p __arg_trusted, struct task
  */
 static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 due_ns)
 {
-	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(llc);
 
-	if (!page || !llcx || !yields_to_fair(llc, due_ns) ||
-	    !policy_turn_comes_soon(tctx->weight, READ_ONCE(llcx->fair_weight), cpus_per_llc(page)))
+	if (!llcx || !yields_to_fair(llc, due_ns) ||
+	    !policy_turn_comes_soon(tctx->weight, READ_ONCE(llcx->fair_weight), cpus_per_llc()))
 		return;
 	stop_being_prompt(tctx, POLICY_YIELD_AHEAD_NS);
 	tctx->yields = true;
@@ -212,7 +211,13 @@ static __always_inline void yield_to_fair(struct task_ctx *tctx, u32 llc, u64 du
 /* The others are owed no more than the task may have beside them: it goes first again, with the credit that it had. */
 static __always_inline void stop_yielding(const struct task_struct *p, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	if (!tctx->yields || (is_fair_owed(llc) && !keeps_to_share(llc, use_level(p, tctx, now))))
+	enum policy_use_level use;
+
+	if (!tctx->yields)
+		return;
+	/* Of moderate use it gave way only once they were owed twice as much, but takes turns for as long as any other. */
+	use = use_level(p, tctx, now);
+	if (yields_to_fair(llc, use == POLICY_USE_MODERATE ? POLICY_USE_HEAVY : use))
 		return;
 	tctx->yields = false;
 	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !takes_turns_with_group(p, tctx);
@@ -359,7 +364,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 		tctx->credit_ns = credit_ns;
 	if (tctx->uses_little)
 		__sync_fetch_and_add(&llcx->little_ran_ns[tctx->burst_kind & (POLICY_NR_BURST_KINDS - 1)], ran_ns);
-	if (may_change_lead(llc))
+	if (may_change_lead(llcx))
 		change_lead(llc, ran_ns, tctx);
 	if (tctx->prompt && tctx->credit_ns <= 0) {
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
@@ -371,10 +376,9 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 /* The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. */
 VERIFIED_ONCE int begin_to_charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
 {
-	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 
-	if (!page || !llcx || !tctx)
+	if (!llcx || !tctx)
 		return 0;
 	if (!READ_ONCE(tctx->counted))
 		weigh(p, tctx, now);
@@ -382,7 +386,7 @@ VERIFIED_ONCE int begin_to_charge(struct task_struct *p __arg_trusted, struct ta
 	tctx->charged_until_ns = now;
 	count_weight(tctx, llc);
 	if (!tctx->prompt)
-		advance_clock(llcx, tctx->vruntime, page, now);
+		advance_clock(llcx, tctx->vruntime, now);
 	return 0;
 }
 

@@ -15,9 +15,9 @@
 #include "state.bpf.h"
 
 /* The weight beside which a group earns credit, of all that is runnable. */
-static __always_inline u64 weight_beside_group(const struct group_ctx *group, const struct scherzo_control *page)
+static __always_inline u64 weight_beside_group(const struct group_ctx *group)
 {
-	s64 prompt_weight = -READ_ONCE(group->prompt_weight), owed_weight = 0, max_ns = max_lead_ns(page);
+	s64 prompt_weight = -READ_ONCE(group->prompt_weight), owed_weight = 0, max_ns = max_lead_ns();
 	u32 llc;
 
 	bpf_for(llc, 0, nr_llcs) {
@@ -49,7 +49,7 @@ VERIFIED_ONCE int earn_group_credit(u32 number, u64 now)
 		return 0;
 	max_ns = page->nr_online_cpus * POLICY_GROUP_CREDIT_MAX_NS;
 	credit_ns = READ_ONCE(group->credit_ns) + policy_group_earns(passed_ns, page->nr_online_cpus, READ_ONCE(group->flat_weight),
-								     weight_beside_group(group, page));
+								     weight_beside_group(group));
 	if (credit_ns > max_ns)
 		credit_ns = max_ns;
 	if (credit_ns < -max_ns / 4)

@@ -114,7 +114,7 @@ VERIFIED_ONCE int inherit_from_child(struct task_struct *p __arg_trusted, struct
 	tctx->slept_since_ns = 0;
 	ran_ns = charge_current(child_ctx);
 	/* One that ends between two ticks is charged here for nearly all that it has run. */
-	if (ran_ns && may_change_lead(child_ctx->llc))
+	if (ran_ns)
 		change_lead(child_ctx->llc, ran_ns, child_ctx);
 	/* What the parent owed itself the child owed from the beginning. */
 	tctx->credit_ns = policy_credit_earned(tctx->credit_ns > 0 ? tctx->credit_ns : 0, child_ctx->credit_ns);

@@ -11,17 +11,15 @@
 #include "weight.bpf.h"
 
 /* While only prompt tasks are runnable, nothing is owed: no running time counts for or against a kind. */
-static __always_inline bool may_change_lead(u32 llc)
+static __always_inline bool may_change_lead(const struct llc_ctx *llcx)
 {
-	const struct llc_ctx *llcx = llc_ctx(llc);
-
-	return llcx && (READ_ONCE(llcx->fair_weight) > 0 || READ_ONCE(llcx->lead_ns));
+	return READ_ONCE(llcx->fair_weight) > 0 || READ_ONCE(llcx->lead_ns);
 }
 
 /* How far the prompt of an LLC may be ahead. */
-static __always_inline s64 max_lead_ns(const struct scherzo_control *page)
+static __always_inline s64 max_lead_ns(void)
 {
-	return cpus_per_llc(page) * POLICY_LEAD_MAX_NS;
+	return cpus_per_llc() * POLICY_LEAD_MAX_NS;
 }
 
 /* One branch: the verifier follows each in every program that charges a task. */
@@ -47,13 +45,11 @@ static __always_inline void forget_leads(struct llc_ctx *llcx, u64 ran_ns)
 /* A piece of running time of the task counts for or against its kind: what is prompt, and what of that is light. */
 VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, const struct task_ctx *tctx)
 {
-	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 	s64 prompt_weight, fair_weight, max_ns;
-	u64 owed_ns, prompt, light = 0;
-	u32 light_kind;
+	u64 owed_ns, prompt, use;
 
-	if (!page || !llcx || !tctx)
+	if (!llcx || !tctx)
 		return 0;
 	prompt = tctx->prompt;
 	if (nr_llcs > 1 && prompt)
@@ -64,34 +60,21 @@ VERIFIED_ONCE int change_lead(u32 llc, u64 ran_ns, const struct task_ctx *tctx)
 		forget_leads(llcx, ran_ns);
 		return 0;
 	}
-	light_kind = tctx->use_level - POLICY_USE_LIGHT;
-	if (light_kind < POLICY_NR_LIGHT_KINDS) {
-		__sync_fetch_and_add(&llcx->light_ran_ns[light_kind], ran_ns);
-		light = prompt;
-	}
-	max_ns = max_lead_ns(page);
+	use = tctx->use_level & POLICY_USE_MASK;
+	__sync_fetch_and_add(&llcx->ran_of_level_ns[use], ran_ns);
+	max_ns = max_lead_ns();
 	owed_ns = policy_owed_ns(ran_ns, prompt_weight, fair_weight);
 	add_to_lead(&llcx->lead_ns, policy_lead(ran_ns, owed_ns, prompt), max_ns);
-	add_to_lead(&llcx->light_lead_ns, policy_lead(ran_ns, owed_ns, light), 2 * max_ns);
+	add_to_lead(&llcx->light_lead_ns, policy_lead(ran_ns, owed_ns, prompt & policy_is_one_of_light(use)), 2 * max_ns);
 	return 0;
 }
 
-/* The prompt have had what they may have beside those that wait without credit. */
-static __always_inline bool is_fair_owed(u32 llc)
-{
-	const struct scherzo_control *page = control_page();
-	struct llc_ctx *llcx = llc_ctx(llc);
-
-	return page && llcx && READ_ONCE(llcx->lead_ns) > max_lead_ns(page);
-}
-
-/* They have had twice as much. */
+/* The prompt have had twice what they may have beside those that wait without credit. */
 static __always_inline bool is_fair_long_owed(u32 llc)
 {
-	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 
-	return page && llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns(page);
+	return llcx && READ_ONCE(llcx->lead_ns) > 2 * max_lead_ns();
 }
 
 /*
@@ -99,25 +82,27 @@ static __always_inline bool is_fair_long_owed(u32 llc)
  * may be: of tasks that wake each other on every CPU each has less than others would, and all of them have everything. Not the lightest ones,
  * as long as those have no more than half of the CPUs.
  */
-static __always_inline bool keeps_to_share(u32 llc, enum policy_use_level use)
+static __always_inline bool keeps_to_share(const struct llc_ctx *llcx, s64 max_ns, u32 use)
 {
-	const struct scherzo_control *page = control_page();
-	struct llc_ctx *llcx = llc_ctx(llc);
-
 	if (use < POLICY_USE_LIGHT || use >= POLICY_USE_LITTLE)
 		return use >= POLICY_USE_MODEST;
-	return page && llcx && (READ_ONCE(llcx->light_lead_ns) <= 3 * max_lead_ns(page) ||
-				POLICY_USE_LITTLE - use <= READ_ONCE(llcx->nr_light_spared));
+	return READ_ONCE(llcx->light_lead_ns) <= 3 * max_ns || POLICY_USE_LITTLE - use <= READ_ONCE(llcx->nr_light_spared);
 }
 
 /* The prompt have had what they may, as far as one with this deadline is concerned. */
 VERIFIED_ONCE int yields_to_fair(u32 llc, u64 due_ns)
 {
-	enum policy_use_level use = policy_use_of_deadline(due_ns);
+	struct llc_ctx *llcx = llc_ctx(llc);
+	u32 use = policy_use_of_deadline(due_ns);
+	s64 lead_ns, max_ns;
 
-	if (keeps_to_share(llc, use))
+	if (!llcx)
 		return false;
-	return use == POLICY_USE_MODERATE ? is_fair_long_owed(llc) : is_fair_owed(llc);
+	lead_ns = READ_ONCE(llcx->lead_ns);
+	max_ns = max_lead_ns();
+	if (lead_ns <= max_ns || keeps_to_share(llcx, max_ns, use))
+		return false;
+	return use != POLICY_USE_MODERATE || lead_ns > 2 * max_ns;
 }
 
 #endif /* SCHERZO_LEAD_BPF_H */

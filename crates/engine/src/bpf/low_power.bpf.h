@@ -76,6 +76,7 @@ VERIFIED_ONCE int choose_low_power_cpus(void)
 		rank_low_power_cpus(true);
 	rank_low_power_cpus(false);
 	page->nr_online_cpus = nr_online;
+	note_cpus_per_llc(nr_online);
 	return 0;
 }
 

@@ -137,12 +137,11 @@ static __always_inline u32 queue_llc(struct task_struct *p, const struct task_ct
 VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc,
 			       struct policy_account *account)
 {
-	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx = llc_ctx(llc);
 	u64 now = clock_now();
 	s64 nr_others;
 
-	if (!page || !llcx || !tctx || !account)
+	if (!llcx || !tctx || !account)
 		return false;
 	stop_yielding(p, tctx, llc, now);
 	begin_trial(p, tctx, llc, now);
@@ -158,9 +157,9 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 		account->vruntime += policy_virtual_ns(POLICY_MESSAGES_GATHER_NS, tctx->weight);
 	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
 	account->due_ns = tctx->prompt ? tctx->due_ns : 0;
-	account->max_lag = max_lag_of(llcx, page);
+	account->max_lag = max_lag_of(llcx);
 	account->weight = tctx->weight;
-	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc(page) : 0;
+	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc() : 0;
 	account->prompt = tctx->prompt;
 	account->asked_slice_us = asked_slice_us(p);
 	return true;
@@ -309,14 +308,13 @@ static __always_inline bool may_finish_slice(const struct task_ctx *tctx, u32 ll
  */
 VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 {
-	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(prev);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u64 now = clock_now();
 	struct llc_ctx *llcx;
 	u32 llc;
 
-	if (!page || !tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
+	if (!tctx || !cpuc || is_engine(prev) || READ_ONCE(engine_waits))
 		return false;
 	llc = cpuc->llc;
 	llcx = llc_ctx(llc);
@@ -325,7 +323,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	if (!llcx || !precedes_queued(prev, tctx, llc, cpu, now))
 		return false;
 	if (!tctx->prompt)
-		advance_clock(llcx, tctx->vruntime, page, now);
+		advance_clock(llcx, tctx->vruntime, now);
 	return true;
 }
 
@@ -377,14 +375,13 @@ static __always_inline s64 crowding_of_task(const struct llc_ctx *llcx, u64 nr_c
 VERIFIED_ONCE int pull_from_busier(u32 own_llc)
 {
 	struct llc_ctx *own = llc_ctx(own_llc);
-	const struct scherzo_control *page = control_page();
 	u32 llc, busiest = own_llc;
 	s64 own_crowding, own_task, most = 0;
 	u64 nr_cpus;
 
-	if (!own || !page)
+	if (!own)
 		return false;
-	nr_cpus = cpus_per_llc(page);
+	nr_cpus = cpus_per_llc();
 	measure_fair_room(own, nr_cpus, clock_now());
 	own_crowding = crowding(own, nr_cpus);
 	own_task = crowding_of_task(own, nr_cpus);
@@ -438,7 +435,7 @@ VERIFIED_ONCE int is_turn_of_prompt(s32 cpu, u64 now)
 		return false;
 	head_vtime(DSQ_ID(DSQ_PROMPT, cpuc->llc), &shared);
 	head_vtime(DSQ_ID(DSQ_CPU_PROMPT, cpu), &own);
-	if (keeps_to_share(cpuc->llc, policy_use_of_deadline(shared)) || keeps_to_share(cpuc->llc, policy_use_of_deadline(own)))
+	if (!yields_to_fair(cpuc->llc, shared) || !yields_to_fair(cpuc->llc, own))
 		return true;
 	if (signed_delta(cpuc->prompt_turn_ns, since_ns) > 0 ||
 	    (signed_delta(shared, since_ns) >= 0 && signed_delta(own, since_ns) >= 0))

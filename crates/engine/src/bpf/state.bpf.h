@@ -270,8 +270,8 @@ struct llc_ctx {
 	u64 little_ran_ns[POLICY_NR_BURST_KINDS];
 	u64 measured_little_ns[POLICY_NR_BURST_KINDS], little_measured_at_ns;
 	u32 nr_little_barred;
-	/* What light tasks have run while others took turns, by how light they are, and how many of those kinds have had half of the CPUs or less. */
-	u64 light_ran_ns[POLICY_NR_LIGHT_KINDS], measured_light_ns[POLICY_NR_LIGHT_KINDS];
+	/* What tasks of each level have run while others took turns, and how many kinds of light ones have had half of the CPUs or less together. */
+	u64 ran_of_level_ns[POLICY_USE_MASK + 1], measured_light_ns[POLICY_NR_LIGHT_KINDS];
 	u32 nr_light_spared;
 } CACHELINE;
 

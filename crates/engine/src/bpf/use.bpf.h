@@ -26,11 +26,14 @@ static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64
 }
 
 /* At the end of a burst and the sleep after it. */
-static __always_inline void note_use(struct task_ctx *tctx, u64 now)
+VERIFIED_ONCE int note_use(struct task_ctx *tctx, u64 now)
 {
-	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
-	u64 children_vran_ns = READ_ONCE(tctx->use.children_vran_ns);
+	const struct llc_ctx *llcx = tctx ? llc_ctx(tctx->llc) : NULL;
+	u64 children_vran_ns;
 
+	if (!tctx)
+		return 0;
+	children_vran_ns = READ_ONCE(tctx->use.children_vran_ns);
 	tctx->use.vran_ns += children_vran_ns - tctx->use.noted_children_vran_ns;
 	tctx->use.noted_children_vran_ns = children_vran_ns;
 	tctx->use.of_fair = use_of(tctx, now);
@@ -43,6 +46,7 @@ static __always_inline void note_use(struct task_ctx *tctx, u64 now)
 		tctx->use.seen_clock = READ_ONCE(llcx->clock);
 	}
 	tctx->use.vran_ns = 0;
+	return 0;
 }
 
 /* Of two times on one of the virtual clocks. */
@@ -83,19 +87,17 @@ VERIFIED_ONCE u32 burst_kind(u64 mean_burst_ns)
 
 /*
  * Of the tasks of an LLC that use little each, those with the briefest bursts may go before all others, as long as they take little together.
- * By the CPU that moves the clock on.
+ * Of the light ones, the lightest may go before those that take turns, whatever the others have had. By the CPU that moves the clock on.
  */
-VERIFIED_ONCE int measure_little(u32 llc, u64 now)
+VERIFIED_ONCE int measure_little(u32 llc, u64 nr_cpus, u64 now)
 {
-	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 	u32 kind, nr_barred = 0;
-	u64 ran_ns = 0, nr_cpus;
+	u64 ran_ns = 0;
 	s64 passed_ns;
 
-	if (!page || !llcx)
+	if (!llcx)
 		return 0;
-	nr_cpus = cpus_per_llc(page);
 	passed_ns = time_delta(now, llcx->little_measured_at_ns);
 	if (passed_ns < (s64)POLICY_LITTLE_PERIOD_NS)
 		return 0;
@@ -110,7 +112,7 @@ VERIFIED_ONCE int measure_little(u32 llc, u64 now)
 	ran_ns = 0;
 	nr_barred = 0;
 	for (kind = POLICY_NR_LIGHT_KINDS; kind-- > 0;) {
-		u64 so_far_ns = READ_ONCE(llcx->light_ran_ns[kind]);
+		u64 so_far_ns = READ_ONCE(llcx->ran_of_level_ns[POLICY_USE_LIGHT + kind]);
 
 		ran_ns += so_far_ns - llcx->measured_light_ns[kind];
 		llcx->measured_light_ns[kind] = so_far_ns;
@@ -127,20 +129,20 @@ VERIFIED_ONCE int measure_little(u32 llc, u64 now)
  */
 VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
 {
-	const struct scherzo_control *page = control_page();
 	struct llc_ctx *llcx = llc_ctx(llc);
 	s64 passed_ns;
-	u64 since_ns;
+	u64 since_ns, nr_cpus;
 
-	if (!page || !llcx)
+	if (!llcx)
 		return 0;
 	since_ns = READ_ONCE(llcx->system_clock_at_ns);
 	passed_ns = time_delta(now, since_ns);
 	if (passed_ns < (s64)POLICY_SYSTEM_PERIOD_NS ||
 	    __sync_val_compare_and_swap(&llcx->system_clock_at_ns, since_ns, now) != since_ns)
 		return 0;
-	llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), cpus_per_llc(page));
-	measure_little(llc, now);
+	nr_cpus = cpus_per_llc();
+	llcx->system_clock += policy_system_clock_passes(passed_ns, runnable_weight(llcx), nr_cpus);
+	measure_little(llc, nr_cpus, now);
 	return 0;
 }
 

@@ -98,16 +98,15 @@ static __always_inline struct head_watch *head_watch(u64 dsq_id)
  */
 static __always_inline u64 stall_limit_ns(u64 dsq_id)
 {
-	const struct scherzo_control *page = control_page();
 	u32 kind = dsq_id >> 32, index = dsq_id;
 	const struct llc_ctx *llcx;
 	s32 nr_fair;
 
-	if (!page || (kind != DSQ_CPU_FAIR && kind != DSQ_FAIR))
+	if ((kind != DSQ_CPU_FAIR && kind != DSQ_FAIR))
 		return STALL_LIMIT_NS;
 	llcx = llc_ctx(kind == DSQ_FAIR ? index : cpu_llc(index));
 	nr_fair = llcx ? READ_ONCE(llcx->nr_fair) : 0;
-	return STALL_LIMIT_NS + 2 * policy_max_wait_ns(nr_fair > 0 ? nr_fair : 0, cpus_per_llc(page));
+	return STALL_LIMIT_NS + 2 * policy_max_wait_ns(nr_fair > 0 ? nr_fair : 0, cpus_per_llc());
 }
 
 /*

@@ -123,9 +123,17 @@ static __always_inline void uncount_weight(struct task_ctx *tctx, u64 now)
 		add_weight(before, -1);
 }
 
-static __always_inline u64 cpus_per_llc(const struct scherzo_control *page)
+/* Online CPUs for each LLC on average, at least 1. Kept, as it is asked for wherever a task is charged. */
+static u64 nr_cpus_per_llc = 1;
+
+static __always_inline u64 cpus_per_llc(void)
 {
-	return page->nr_online_cpus / (nr_llcs ? nr_llcs : 1) ?: 1;
+	return READ_ONCE(nr_cpus_per_llc);
+}
+
+static __always_inline void note_cpus_per_llc(u64 nr_online)
+{
+	WRITE_ONCE(nr_cpus_per_llc, nr_online / (nr_llcs ? nr_llcs : 1) ?: 1);
 }
 
 #endif /* SCHERZO_WEIGHT_BPF_H */
