@@ -4,6 +4,7 @@
 mod departures;
 mod header;
 mod incoming;
+mod knocks;
 mod outgoing;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use crate::callers::{Callers, Cost, Fate, WaitingCall};
 use departures::{Departures, name_that_has_gone};
 use header::{CallHeader, FLAGS};
 use incoming::{Arrived, Incoming};
+use knocks::Knocks;
 use outgoing::{MessageWriter, UnsentRefusals};
 
 /// The bus itself.
@@ -99,6 +101,7 @@ impl Socket for BusSocket {
             writer: Arc::clone(&writer),
             asked: HashMap::new(),
             departures: Departures::default(),
+            knocks: Knocks::default(),
             refusals: UnsentRefusals::default(),
         };
         Split::new(calls, AnswerWriter { writer, callers: self.callers })
@@ -114,6 +117,7 @@ pub(crate) struct CallReader {
     /// Names whose users the bus has been asked for, by the number of the question.
     asked: HashMap<NonZeroU32, String>,
     departures: Departures,
+    knocks: Knocks,
     refusals: UnsentRefusals,
 }
 
@@ -161,6 +165,9 @@ impl CallReader {
             }
             Type::MethodReturn | Type::Error => {
                 let serial = header.reply_serial().filter(|_| header.sender().is_some_and(|sender| sender == BUS));
+                if serial.is_some_and(|serial| self.knocks.note_answer(serial)) {
+                    return Ok(None);
+                }
                 let Some(name) = serial.and_then(|serial| self.asked.remove(&serial)) else { return Ok(Some(message)) };
                 if header.error_name().is_some_and(|error| error == NO_OWNER) {
                     self.callers.drop_calls_of(&name);
@@ -242,11 +249,17 @@ impl ReadHalf for CallReader {
             if let Some(request) = self.departures.request(self.callers.has_waiting(), Instant::now())? {
                 self.writer.lock().await.send_message(&request).await?;
             }
+            let is_flooded = self.callers.is_flooded();
+            if let Some(question) = self.knocks.question(is_flooded, Instant::now())? {
+                // Like a refusal, nothing waits for it to be written: if the bus takes nothing, it has something of ours to read.
+                self.refusals.push(question.data().to_vec());
+            }
             tokio::select! {
                 read = self.incoming.read() => read?,
                 sent = write(&self.writer, &mut self.refusals) => sent?,
                 () = self.callers.change() => {}
                 () = self.departures.due() => {}
+                () = self.knocks.due(is_flooded) => {}
             }
         }
     }
@@ -406,6 +419,43 @@ mod tests {
         assert_eq!(senders, [":1.7", ":1.8"], "a call that is not answered yet is followed by others'");
         assert!(!calls.refusals.are_empty(), "none was refused");
         drop(flooding.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn beside_a_flood_the_bus_always_has_a_question_to_read() {
+        let (here, bus) = UnixStream::pair().unwrap();
+        let (from_service, mut to_service) = bus.into_split();
+        let callers: Arc<Callers> = Arc::default();
+        callers.know(":1.7".into(), Some(65534));
+        callers.know(":1.8".into(), Some(1000));
+        let (mut calls, _answers) = BusSocket { stream: here, callers }.split().take();
+        for serial in 1..100 {
+            to_service.write_all(&state_call(":1.7", serial)).await.unwrap();
+        }
+        let bus = tokio::spawn(async move {
+            let mut incoming = Incoming::new(from_service);
+            let mut nr_questions = 0;
+            while nr_questions < 3 {
+                let Some(arrived) = incoming.next().unwrap() else {
+                    incoming.read().await.unwrap();
+                    continue;
+                };
+                let message = parse(arrived.bytes, 0).await.unwrap();
+                if message.header().member().is_some_and(|member| member == "Ping") {
+                    nr_questions += 1;
+                    let pong = Message::method_return(&message.header()).sender(BUS).build(&()).unwrap();
+                    to_service.write_all(pong.data()).await.unwrap();
+                }
+            }
+            to_service.write_all(&state_call(":1.8", 1)).await.map(|()| (incoming, to_service)).unwrap()
+        });
+        for sender in [":1.7", ":1.8"] {
+            let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+            let next = calls.receive_message(1, &mut bytes, &mut fds);
+            let call = timeout(Duration::from_mins(1), next).await.expect("in time").unwrap();
+            assert_eq!(call.header().sender().unwrap(), sender, "the bus's answers are not for the library");
+        }
+        drop(bus.await.unwrap());
     }
 
     #[test]

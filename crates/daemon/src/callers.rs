@@ -78,6 +78,11 @@ impl Callers {
         self.queue().has_waiting()
     }
 
+    /// Whether more calls of a user wait than programs make that read the answers.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.queue().is_flooded()
+    }
+
     /// The next call that need not wait any longer.
     pub(crate) fn next(&self) -> Option<Fate> {
         self.queue().next(Instant::now())

@@ -16,6 +16,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 const MAX_TURN: Duration = Duration::from_mins(1);
 /// What the calls of one user take that wait: so many as the system bus lets a hundred connections have open.
 const MAX_WAITING_BYTES: usize = 4 << 20;
+/// More calls of a user wait only if somebody does not wait for answers.
+const MANY_WAITING: usize = 16;
 /// What a call takes beside its message, and beside what is remembered of its connection.
 const CALL_BYTES: usize = size_of::<WaitingCall>() + 16;
 /// Names whose users are remembered, or asked for: more than a bus has connections. A name is never given to another program.
@@ -92,6 +94,7 @@ enum Name {
 /// What calls that wait take.
 #[derive(Debug, Default)]
 struct WaitingRoom {
+    nr_calls: usize,
     nr_bytes: usize,
 }
 
@@ -101,10 +104,12 @@ impl WaitingRoom {
     }
 
     fn take(&mut self, call: &WaitingCall) {
+        self.nr_calls += 1;
         self.nr_bytes += call.nr_bytes();
     }
 
     fn give_back(&mut self, call: &WaitingCall) {
+        self.nr_calls -= 1;
         self.nr_bytes -= call.nr_bytes();
     }
 }
@@ -384,6 +389,11 @@ impl CallQueue {
     /// that was.
     pub(crate) fn has_waiting(&self) -> bool {
         self.users.values().any(User::has_waiting)
+    }
+
+    /// Whether many calls of one user wait.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.users.values().any(|user| user.room.nr_calls > MANY_WAITING)
     }
 
     /// The next call that need not wait any longer.

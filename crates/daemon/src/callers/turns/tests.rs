@@ -36,8 +36,8 @@ impl CallQueue {
     }
 
     fn is_empty(&mut self, now: Instant) -> bool {
-        let has_room =
-            self.users.values().map(|user| &user.room).chain([&self.strangers]).all(|room| room.nr_bytes == 0);
+        let is_free = |room: &WaitingRoom| (room.nr_calls, room.nr_bytes) == (0, 0);
+        let has_room = self.users.values().all(|user| is_free(&user.room)) && is_free(&self.strangers);
         has_room && self.users.values_mut().all(|user| user.is_idle(now))
     }
 }
@@ -216,6 +216,24 @@ fn calls_of_a_connection_that_has_gone_have_no_turn() {
     assert!(!queue.has_waiting());
     queue.end_turn("1000.b", 1, later);
     assert!(queue.is_empty(later + MAX_TURN), "their room is given back");
+}
+
+#[test]
+fn many_waiting_calls_of_one_user_are_a_flood() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let many = u32::try_from(MANY_WAITING).unwrap();
+    for (sender, cost) in [("1000.a", Cost::Read), ("1001.a", Cost::Long)] {
+        assert!(queue.begins(call(sender, 0, cost), now));
+        for serial in 1..=many {
+            assert!(queue.waits(call(sender, serial, cost), now));
+        }
+    }
+    assert!(!queue.is_flooded(), "these are of two users");
+    assert!(queue.begins(call("1000.b", 0, Cost::Long), now) && queue.waits(call("1000.b", 1, Cost::Long), now));
+    assert!(queue.is_flooded());
+    queue.drop_calls_of("1000.b");
+    assert!(!queue.is_flooded());
 }
 
 #[test]
