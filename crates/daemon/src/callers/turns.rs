@@ -16,8 +16,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 const MAX_TURN: Duration = Duration::from_mins(1);
 /// What the calls of one user take that wait: so many as the system bus lets a hundred connections have open.
 const MAX_WAITING_BYTES: usize = 4 << 20;
-/// More calls of a user wait only if somebody does not wait for answers.
+/// More calls of a user wait only if somebody does not wait for answers. Such a user has a fifth of the time: an answer that the bus
+/// takes in parts, a few KiB each time it turns to the service, stands before those of others until its end.
 const MANY_WAITING: usize = 16;
+const PAUSES_OF_FLOOD: u32 = 4;
+const MAX_PAUSE_OF_FLOOD: Duration = Duration::from_secs(4);
 /// What a call takes beside its message, and beside what is remembered of its connection.
 const CALL_BYTES: usize = size_of::<WaitingCall>() + 16;
 /// Names whose users are remembered, or asked for: more than a bus has connections. A name is never given to another program.
@@ -188,6 +191,16 @@ impl User {
         }
     }
 
+    fn floods(&self) -> bool {
+        self.room.nr_calls > MANY_WAITING
+    }
+
+    /// The bus has taken the answer to a call, if it is one of this user's.
+    fn end_turn(&mut self, sender: &str, serial: u32, now: Instant) -> bool {
+        let floods = self.floods();
+        self.kinds().into_iter().any(|turns| turns.end(sender, serial, floods, now))
+    }
+
     fn has_waiting(&self) -> bool {
         [&self.reads, &self.asking, &self.long].into_iter().any(|turns| !turns.waiting.is_empty())
     }
@@ -273,11 +286,12 @@ impl Turns {
         index.and_then(|index| self.waiting.remove(index)).map_or_else(VecDeque::new, |(_, calls)| calls)
     }
 
-    fn end(&mut self, sender: &str, serial: u32, now: Instant) -> bool {
+    fn end(&mut self, sender: &str, serial: u32, is_of_flood: bool, now: Instant) -> bool {
         let Some(index) = self.running.iter().position(|call| call.is(sender, serial)) else { return false };
         let ended = self.running.swap_remove(index);
         let took = now.saturating_duration_since(ended.began);
-        self.next_at = (!self.waiting.is_empty()).then(|| now + took.min(MAX_PAUSE));
+        let pause = if is_of_flood { (took * PAUSES_OF_FLOOD).min(MAX_PAUSE_OF_FLOOD) } else { took.min(MAX_PAUSE) };
+        self.next_at = (!self.waiting.is_empty()).then(|| now + pause);
         true
     }
 
@@ -393,7 +407,7 @@ impl CallQueue {
 
     /// Whether many calls of one user wait.
     pub(crate) fn is_flooded(&self) -> bool {
-        self.users.values().any(|user| user.room.nr_calls > MANY_WAITING)
+        self.users.values().any(User::floods)
     }
 
     /// The next call that need not wait any longer.
@@ -427,8 +441,7 @@ impl CallQueue {
 
     /// The bus has taken the answer to a call, whose turn ends.
     pub(crate) fn end_turn(&mut self, sender: &str, serial: u32, now: Instant) {
-        let mut turns = self.users.values_mut().flat_map(User::kinds);
-        turns.any(|turns| turns.end(sender, serial, now));
+        self.users.values_mut().any(|user| user.end_turn(sender, serial, now));
     }
 
     /// The service ends: no turn begins any more.

@@ -237,6 +237,29 @@ fn many_waiting_calls_of_one_user_are_a_flood() {
 }
 
 #[test]
+fn a_flood_has_a_fifth_of_the_time() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    assert!(queue.begins(call("1000.a", 0, Cost::Long), now));
+    for serial in 1..=2 + u32::try_from(MANY_WAITING).unwrap() {
+        assert!(queue.waits(call("1000.a", serial, Cost::Long), now));
+    }
+    let took = Duration::from_millis(100);
+    let answered = now + took;
+    queue.end_turn("1000.a", 0, answered);
+    assert_eq!(queue.due_at(), Some(answered + 4 * took));
+    let begun = answered + 4 * took;
+    assert_eq!(queue.next_begun(begun), Some(("1000.a".into(), 1)));
+    let answered = begun + Duration::from_mins(1);
+    queue.end_turn("1000.a", 1, answered);
+    assert_eq!(queue.due_at(), Some(answered + MAX_PAUSE_OF_FLOOD));
+    let begun = answered + MAX_PAUSE_OF_FLOOD;
+    assert_eq!(queue.next_begun(begun), Some(("1000.a".into(), 2)));
+    queue.end_turn("1000.a", 2, begun + took);
+    assert_eq!(queue.due_at(), Some(begun + 2 * took), "so few may wait");
+}
+
+#[test]
 fn names_and_users_are_forgotten_in_time() {
     let now = Instant::now();
     let mut queue = queue(now);
@@ -317,7 +340,7 @@ fn whatever_comes_in_any_order_has_its_turn() {
             while !play.running.is_empty() {
                 play.end_one();
             }
-            play.now += MAX_PAUSE;
+            play.now += MAX_PAUSE_OF_FLOOD;
             play.go_on();
         }
         assert!(play.queue.is_empty(play.now), "seed {seed}");
