@@ -4,8 +4,8 @@
 //! Calls wait between the socket and the library (`bus_socket`), as they came. A turn lasts until the bus has taken the answer, and
 //! if others wait for it, for a pause in which the service and the bus can turn to other users.
 //!
-//! Waiting calls are what stops a flood: a bus lets a connection have so many calls open, and refuses the others itself. Refusals of
-//! ours would be followed by the next call at once. Only if more wait than one expects of a user they are refused.
+//! Waiting calls are what keeps a flood from the service: a bus lets a connection have so many calls open, and refuses the others
+//! itself. Refusals of ours would be followed by the next call at once. Only if more wait than one expects of a user they are refused.
 
 mod turns;
 
