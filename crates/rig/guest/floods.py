@@ -36,9 +36,10 @@ SERIAL = slice(8, 12)
 NR_CALLS_AT_ONCE = 64
 # Asking takes longer while the bus has calls of an earlier flood.
 CALM_MS = 50
-# Before anything is measured, and for how long `State` is asked for.
+# Before anything is measured, and for how long `State` is asked for: some answers take half a second, and the first ones are the
+# quickest.
 BEGIN_S = 0.2
-ASK_S = 0.8
+ASK_S = 1.6
 ASK_EVERY_S = 0.01
 # What preparing a standby engine takes at most where the kernel's checks are emulated.
 STANDBY_S = 4
@@ -262,7 +263,7 @@ def measure(probe, ask_ms, kind, kills):
         pss_kib = max(pss_kib, probe.pss_kib())
         nr_calls += flood.nr_calls()
         time.sleep(ASK_EVERY_S)
-    # From its beginning: where nothing is answered, the bus soon takes no more than what the service works on.
+    # From its beginning, where the bus takes most.
     per_s = round(nr_calls / (time.monotonic() - flood.started))
     back_ms = probe.back_ms() if kills else "-"
     flood.end()
