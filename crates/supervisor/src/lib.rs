@@ -95,8 +95,8 @@ pub struct Supervisor {
     /// Why this kernel can load no scheduler, known without having tried.
     unfit: Option<Fault>,
     phase: Phase,
-    /// By when the engine must have loaded that takes the place of one whose preparations did not fit any more.
-    renewal: Option<Time>,
+    /// How long the engine has to load that takes the place of one whose preparations did not fit any more: what was left to that one.
+    renewal: Option<std::time::Duration>,
     run: Run,
     next_seq: u32,
     /// Grows whenever the decision changes, so that an acknowledgement can be matched with the callers that wait for it.

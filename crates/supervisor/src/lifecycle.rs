@@ -133,7 +133,7 @@ impl Supervisor {
     fn load(&mut self) {
         self.run = Run(self.run.0 + 1);
         self.noted = true;
-        let deadline = self.renewal.take().unwrap_or(self.now + LOAD_LIMIT);
+        let deadline = self.now + self.renewal.take().unwrap_or(LOAD_LIMIT);
         self.phase = Phase::Loading { stage: Stage::Starting, deadline };
         self.watch_boot(BootWatch::On);
         self.act(FileAction::NoteSettings);
@@ -273,12 +273,14 @@ impl Supervisor {
     }
 
     /// What the engine has prepared does not fit any more. Nothing went wrong: another one is started, which has to load within
-    /// the time that this one had.
+    /// the time that this one had left, from when it is started: the kernel may take its own to let go of what this one loaded.
     fn renew_engine(&mut self) {
         match &self.phase {
             Phase::Ending(_) => {}
+            // It is given up in a moment.
+            Phase::Loading { deadline, .. } if *deadline <= self.now => {}
             Phase::Loading { stage: Stage::Sent(_), deadline } => {
-                self.renewal = Some(*deadline);
+                self.renewal = Some(*deadline - self.now);
                 self.end(Cause::Asked);
             }
             _ => {

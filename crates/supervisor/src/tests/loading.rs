@@ -229,6 +229,22 @@ fn an_engine_that_is_outdated_again_and_again_has_no_more_time_than_another() {
     assert!(matches!(world.answer(id), Some(Err(Refusal::LoadFailed(_)))), "{:?}", world.answer(id));
 }
 
+/// The kernel keeps the scheduler of the outdated one until the time is over in which that should have loaded.
+#[test]
+fn an_engine_that_comes_once_the_kernel_has_let_go_has_its_own_time() {
+    let mut world = World::new(Desired::default(), Kernel::Idle);
+    world.apply(Op::KernelClings(true));
+    world.ask(Request::SetEnabled(true));
+    world.engine_acts();
+    world.apply(Op::EngineFails(FailKind::Outdated));
+    world.engine_acts();
+    world.wait(SECOND * 18);
+    world.apply(Op::KernelClings(false));
+    world.calm_down();
+    assert_eq!(world.state.view().state, State::Running);
+    assert!(world.exits.is_empty(), "{:?}", world.exits);
+}
+
 #[test]
 fn what_happens_is_remembered() {
     use HistoryEvent::{Ejected, Loaded, Mode as NewMode, NotLoaded, Reverted, TurnedOff, TurnedOn, Unloaded};
