@@ -138,7 +138,7 @@ fn partners(turn: Option<Turn>, nr_threads: usize) -> Result<Vec<Option<Partner>
     if turn.is_none_or(|turn| turn.sleep != Sleep::Partner) {
         return Ok((0..nr_threads).map(|_| None).collect());
     }
-    ensure!(nr_threads % 2 == 0, "of {nr_threads} threads one has no partner");
+    ensure!(nr_threads.is_multiple_of(2), "of {nr_threads} threads one has no partner");
     let mut ends = Vec::new();
     for _ in 0..nr_threads / 2 {
         let ((to_first, from_second), (to_second, from_first)) = (io::pipe()?, io::pipe()?);
