@@ -280,7 +280,7 @@ impl Supervisor {
             // It is given up in a moment.
             Phase::Loading { deadline, .. } if *deadline <= self.now => {}
             Phase::Loading { stage: Stage::Sent(_), deadline } => {
-                self.renewal = Some(*deadline - self.now);
+                self.renewal = Some(deadline.saturating_sub(self.now));
                 self.end(Cause::Asked);
             }
             _ => {
