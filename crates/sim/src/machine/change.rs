@@ -71,7 +71,8 @@ impl Machine {
     }
 
     /// A runnable task that is where it may not be any more goes elsewhere. A current one is stopped for that, also while a program that
-    /// it is interrupted by has disabled its migration: by the time that the CPU's thread looks that is over.
+    /// it is interrupted by has disabled its migration: by the time that the CPU's thread looks that is over. The kernel has the run queue
+    /// locked from the change on; here a CPU may have taken the task meanwhile, which is then looked at again.
     fn move_if_forbidden(&mut self, id: TaskId) {
         let cpu = self.tasks[id].cpu;
         let task = &self.tasks[id];
@@ -82,8 +83,9 @@ impl Machine {
             self.stop_for(cpu, id);
         } else if task.kernel().migration_disabled == 0
             && let Some(to) = self.usable(id).first()
+            && !self.move_queued(self.online_cpu(0), id, to)
         {
-            self.move_queued(self.online_cpu(0), id, to);
+            self.move_if_forbidden(id);
         }
     }
 
@@ -116,19 +118,19 @@ impl Machine {
         }
     }
 
-    /// `move_queued_task()`, if the task is still waiting on that CPU once its run queue is locked.
-    pub(super) fn move_queued(&mut self, on_cpu: usize, id: TaskId, to: usize) {
+    /// `move_queued_task()`, if the task is still waiting on that CPU once its run queue is locked; returns whether it was.
+    pub(super) fn move_queued(&mut self, on_cpu: usize, id: TaskId, to: usize) -> bool {
         let from = self.tasks[id].cpu;
         let (cpu, _task_lock, locked) = self.lock_task(id);
         if cpu != from || self.cpus[cpu].curr == Some(id) || self.tasks[id].state != State::Runnable {
-            return;
+            return false;
         }
         if self.tasks[id].class != TaskClass::Ext {
             self.cpus[from].realtime.retain(|other| *other != id);
             self.tasks[id].cpu = to;
             self.cpus[to].realtime.push_back(id);
             self.resched_from(on_cpu, to);
-            return;
+            return true;
         }
         self.take_from_bpf(on_cpu, id, 0);
         self.leave_place(id);
@@ -142,6 +144,7 @@ impl Machine {
         if self.cpus[to].curr.is_none() {
             self.resched_from(on_cpu, to);
         }
+        true
     }
 
     /// `cpuset_cpus_allowed_fallback()`, `do_set_cpus_allowed()`: a task of which no CPU is left may run everywhere.
