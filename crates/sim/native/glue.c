@@ -374,6 +374,26 @@ bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms, u64 mea
 	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms), mean_burst_ns);
 }
 
+u32 sim_light_level(u64 ran_ns, u64 passed_ns)
+{
+	return policy_light_level((struct policy_use){ .ran_ns = ran_ns, .passed_ns = passed_ns });
+}
+
+bool sim_is_one_of_light(u64 level)
+{
+	return policy_is_one_of_light(level);
+}
+
+s64 sim_lead_limit(s64 lead_ns, s64 most_ns, s64 least_ns)
+{
+	return policy_lead_limit(lead_ns, most_ns, least_ns);
+}
+
+s64 sim_lead_forgotten(s64 lead_ns, u64 run_ns)
+{
+	return policy_lead_forgotten(lead_ns, run_ns);
+}
+
 u32 sim_burst_kind(u64 mean_burst_ns)
 {
 	return policy_burst_kind(mean_burst_ns);

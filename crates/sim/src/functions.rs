@@ -42,6 +42,10 @@ mod native {
             nr_ms: u64,
             mean_burst_ns: u64,
         ) -> bool;
+        pub(super) safe fn sim_light_level(ran_ns: u64, passed_ns: u64) -> u32;
+        pub(super) safe fn sim_is_one_of_light(level: u64) -> bool;
+        pub(super) safe fn sim_lead_limit(lead_ns: i64, most_ns: i64, least_ns: i64) -> i64;
+        pub(super) safe fn sim_lead_forgotten(lead_ns: i64, run_ns: u64) -> i64;
         pub(super) safe fn sim_burst_kind(mean_burst_ns: u64) -> u32;
         pub(super) safe fn sim_little_is_much(ran_ns: u64, passed_ns: u64, nr_cpus: u64) -> bool;
         pub(super) safe fn sim_deadline_of_use(now: u64, level: u32) -> u64;
@@ -244,6 +248,27 @@ fn who_uses_less_than_its_share_is_light() {
     assert!(is_light(37, 8) && !is_light(38, 8), "three quarters of 50 ms");
     assert!(is_light(300, 1), "alone on four CPUs");
     assert!(sim_is_light(0, 0, 4, 100) && !sim_is_light(1, 0, 4, 100), "where nothing is runnable no time passes");
+}
+
+/// By quarters of what a light task may have had, three quarters of what has passed.
+#[test]
+fn light_tasks_are_of_four_kinds() {
+    assert_eq!(
+        [1_200, 901, 900, 601, 600, 301, 300, 0].map(|ran_ns| sim_light_level(ran_ns, 1_600)),
+        [3, 3, 4, 4, 5, 5, 6, 6]
+    );
+    let light: Vec<u64> = (0..8).filter(|level| sim_is_one_of_light(*level)).collect();
+    assert_eq!(light, [3, 4, 5, 6]);
+}
+
+#[test]
+fn a_lead_stays_within_its_limits_and_is_forgotten() {
+    let (most_ns, least_ns) = (300, 100);
+    assert_eq!(
+        [301, 5_000, -101, -5_000].map(|lead_ns| sim_lead_limit(lead_ns, most_ns, least_ns)),
+        [300, 300, -100, -100]
+    );
+    assert_eq!([100, 10, 5, -7].map(|lead_ns| sim_lead_forgotten(lead_ns, 20)), [95, 5, 0, 0]);
 }
 
 #[test]
