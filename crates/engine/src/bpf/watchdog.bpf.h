@@ -102,7 +102,7 @@ static __always_inline u64 stall_limit_ns(u64 dsq_id)
 	const struct llc_ctx *llcx;
 	s32 nr_fair;
 
-	if ((kind != DSQ_CPU_FAIR && kind != DSQ_FAIR))
+	if (kind != DSQ_CPU_FAIR && kind != DSQ_FAIR)
 		return STALL_LIMIT_NS;
 	llcx = llc_ctx(kind == DSQ_FAIR ? index : cpu_llc(index));
 	nr_fair = llcx ? READ_ONCE(llcx->nr_fair) : 0;
