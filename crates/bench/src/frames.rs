@@ -16,7 +16,7 @@ use crate::game::{Done, Game, periods};
 use crate::groups::{GRAMMAR, LoadGroup};
 use crate::helper::Helper;
 use crate::probe::become_prompt;
-use crate::report::{percentile, rounded};
+use crate::report::{LatenessPercentiles, rounded};
 use crate::shares::{GroupShare, HEADING, Loads};
 use crate::solver::{Claimant, nice_weight};
 use crate::work::Calibration;
@@ -149,14 +149,6 @@ struct FramesReport {
     groups: Vec<GroupShare>,
 }
 
-#[derive(Debug, Serialize)]
-struct LatenessPercentiles {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    max: f64,
-}
-
 impl FramesReport {
     fn new(options: &Frames, nr_frames: usize, wake_ns: Vec<u64>, done_ns: &[u64], groups: Vec<GroupShare>) -> Self {
         let nr_in_time = done_ns.iter().filter(|done_ns| **done_ns <= options.period_ns()).count();
@@ -179,26 +171,11 @@ impl FramesReport {
     }
 }
 
-impl LatenessPercentiles {
-    fn of(mut samples_ns: Vec<u64>) -> Self {
-        samples_ns.sort_unstable();
-        let us = |per_mille| rounded(percentile(&samples_ns, per_mille) as f64 / 1e3, 10.0);
-        Self { p50: us(500), p95: us(950), p99: us(990), max: us(1_000) }
-    }
-}
-
-impl fmt::Display for LatenessPercentiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { p50, p95, p99, max } = self;
-        write!(f, "{p50:>9.1} {p95:>9.1} {p99:>9.1} {max:>9.1}")
-    }
-}
-
 impl fmt::Display for FramesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nr_frames, nr_missed, missed_percent, .. } = self;
         writeln!(f, "{nr_missed} of {nr_frames} frames missed ({missed_percent} %)\n")?;
-        writeln!(f, "{:<12} {:>9} {:>9} {:>9} {:>9}", "µs", "p50", "p95", "p99", "max")?;
+        writeln!(f, "{}", LatenessPercentiles::HEADING)?;
         writeln!(f, "{:<12} {}", "wake-up", self.wake_us)?;
         writeln!(f, "{:<12} {}", "frame done", self.done_us)?;
         if !self.groups.is_empty() {

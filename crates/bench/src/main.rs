@@ -11,7 +11,8 @@
 //! throughput, context switches, interrupts and idle time are counted over the same window as the latencies.
 //!
 //! `scherzo-bench shares` runs groups of threads ([`groups`], [`members`]) and prints what each group gets beside what a
-//! reference ([`solver`], [`hierarchy`]) says that it should. `scherzo-bench frames` plays a game beside such groups.
+//! reference ([`solver`], [`hierarchy`]) says that it should. `scherzo-bench frames` plays a game beside such groups, and
+//! `scherzo-bench requests` has workers serve requests beside them.
 
 mod background;
 mod clock;
@@ -24,6 +25,7 @@ mod kernel;
 mod members;
 mod probe;
 mod report;
+mod requests;
 mod shares;
 mod solver;
 mod work;
@@ -54,6 +56,8 @@ enum Command {
     Shares(shares::Shares),
     /// Measure how many frames a game misses beside a load
     Frames(frames::Frames),
+    /// Measure how soon workers are woken for requests, and have served them
+    Requests(requests::Requests),
     /// Run a load until standard input ends; each line read is answered with the work done so far and the time
     #[command(hide = true)]
     Background(background::LoadOptions),
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Command::Probe(options) => run_probe(&options),
         Command::Shares(options) => shares::run(&options),
         Command::Frames(options) => frames::run(&options),
+        Command::Requests(options) => requests::run(&options),
         Command::Background(options) => background::serve(&options),
         Command::Members(options) => members::serve(&options),
         Command::Compositor(options) => game::compose(&options),

@@ -110,6 +110,33 @@ impl fmt::Display for Distribution {
     }
 }
 
+/// Of how late something was, in µs.
+#[derive(Debug, Serialize)]
+pub(crate) struct LatenessPercentiles {
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+impl LatenessPercentiles {
+    /// Heads a table with a name before each of them.
+    pub(crate) const HEADING: &str = "µs                 p50       p95       p99       max";
+
+    pub(crate) fn of(mut samples_ns: Vec<u64>) -> Self {
+        samples_ns.sort_unstable();
+        let us = |per_mille| rounded(percentile(&samples_ns, per_mille) as f64 / 1e3, 10.0);
+        Self { p50: us(500), p95: us(950), p99: us(990), max: us(1_000) }
+    }
+}
+
+impl fmt::Display for LatenessPercentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { p50, p95, p99, max } = self;
+        write!(f, "{p50:>9.1} {p95:>9.1} {p99:>9.1} {max:>9.1}")
+    }
+}
+
 /// The smallest of the sorted samples that at least so many of a thousand do not exceed; 0 without samples.
 pub(crate) fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
     let rank = (sorted.len() * per_mille).div_ceil(1_000);
