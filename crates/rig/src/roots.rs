@@ -19,8 +19,8 @@ use crate::namespace::{self, is_root};
 use crate::progress::{say, step};
 pub use crate::system::System;
 use contents::{
-    BUILD_LOAD_SETUP, BUILD_PACKAGES, COMPILER_PACKAGES, DEPENDENCY_PACKAGES, DESKTOP_PACKAGES, DESKTOP_SETUP,
-    GUEST_PACKAGES, NEXT_DESKTOP_PACKAGES, PACKAGE_PACKAGES, PACKAGE_SETUP,
+    BUILD_PACKAGES, DEPENDENCY_PACKAGES, DESKTOP_PACKAGES, DESKTOP_SETUP, GUEST_PACKAGES, NEXT_DESKTOP_PACKAGES,
+    PACKAGE_PACKAGES, PACKAGE_SETUP, PROGRAM_PACKAGES, PROGRAMS_SETUP,
 };
 pub(crate) use contents::{BUILD_SETUP, GUEST_SETUP};
 
@@ -37,7 +37,7 @@ const PROXY_VARIABLES: &[&str] = &["http_proxy", "https_proxy", "no_proxy"];
 
 fn packages(system: System) -> Vec<&'static str> {
     let more = match system {
-        System::Small => COMPILER_PACKAGES,
+        System::Small => PROGRAM_PACKAGES,
         System::ForPackages => DEPENDENCY_PACKAGES,
         System::EveryKernel | System::Arm64 => &[],
     };
@@ -99,7 +99,7 @@ pub fn guest_root(cache: &Cache, system: System) -> Result<DebianRoot> {
         let root = debian(dir, &kind, STABLE, &[], &packages(system))?;
         root.shell(&[], GUEST_SETUP)?;
         if system == System::Small {
-            step("adding a program to build to the guest root", || root.shell(&[], BUILD_LOAD_SETUP))?;
+            step("adding programs to the guest root", || root.shell(&[], PROGRAMS_SETUP))?;
         }
         let build_root = build_root(cache)?;
         let install = if system == System::EveryKernel { kernels::every::install } else { kernels::install };
@@ -138,8 +138,8 @@ fn desktop(cache: &Cache, kind: &str, name: &str, suite: &str, packages: &[&str]
 #[must_use]
 pub fn guest_recipe(system: System) -> String {
     let every = if system == System::EveryKernel { kernels::every::recipe() } else { String::new() };
-    let build_load = if system == System::Small { BUILD_LOAD_SETUP } else { "" };
-    format!("{:?}{GUEST_SETUP}{build_load}{}{every}", packages(system), kernels::recipe())
+    let programs = if system == System::Small { PROGRAMS_SETUP } else { "" };
+    format!("{:?}{GUEST_SETUP}{programs}{}{every}", packages(system), kernels::recipe())
 }
 
 /// `architectures` are those of the packages, this machine's first; none is named if there is no other.

@@ -80,11 +80,13 @@ pub(crate) const PACKAGE_PACKAGES: &[&str] = &[
     "zstd",
 ];
 
-/// With these the small guest builds [`BUILD_LOAD_SETUP`]'s program: a load that people have.
-pub(crate) const COMPILER_PACKAGES: &[&str] = &["gcc", "libc6-dev", "make"];
+/// With these the small guest builds [`PROGRAMS_SETUP`]'s program, and plays sound: what people do beside a game.
+pub(crate) const PROGRAM_PACKAGES: &[&str] = &["gcc", "libc6-dev", "make", "pipewire", "pipewire-bin", "wireplumber"];
 
-/// Run inside the small guest's root once it is there: the source of a C program that needs nothing else, in `/usr/src/lua`.
-pub(crate) const BUILD_LOAD_SETUP: &str = r#"
+/// Run inside the small guest's root once it is there: the source of a C program that needs nothing else, in `/usr/src/lua`. Sound is
+/// played by whoever measures it, and not in every session.
+pub(crate) const PROGRAMS_SETUP: &str = r#"
+    systemctl --global disable pipewire.socket pipewire.service wireplumber.service
     mirror=$(sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) trixie .*/\2/p' /etc/apt/sources.list | head -n 1)
     echo "deb-src $mirror trixie main" >/etc/apt/sources.list.d/sources.list
     apt="apt-get -q -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root"
