@@ -19,6 +19,8 @@ use scherzo_rig::shell::Shell;
 const LIMIT: Duration = Duration::from_mins(2);
 /// How long stress-ng runs, in the guest's seconds.
 const STRESS_SECONDS: u32 = 5;
+/// About how long the build takes beside its game, in the guest's seconds.
+const BUILD_SECONDS: u32 = 12;
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,14 @@ pub enum Tool {
     ProgramStartApart,
     /// Two threads that sleep for 5 ms, beside two hogs per CPU.
     Cyclictest,
+    /// Workers that are woken for requests, more than the CPUs can serve at once.
+    Requests,
+    /// The same, one for each CPU, beside two hogs per CPU.
+    RequestsBesideHogs,
+    /// A game of 3 and 1 ms while eight compilers run.
+    Build,
+    /// PipeWire plays a tone beside a load.
+    Audio(FrameLoad),
     /// A game and its compositor beside a load.
     Frames(GameShape, FrameLoad),
 }
@@ -57,7 +67,7 @@ pub enum GameShape {
     Threaded,
 }
 
-/// What runs beside a game.
+/// What runs beside a game, or beside sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameLoad {
     /// One hog per CPU.
@@ -112,8 +122,8 @@ const fn amount(name: &'static str, unit: &'static str) -> ToolFigure {
     ToolFigure { name, unit, lower_is_better: true, kind: FigureKind::Amount }
 }
 
-const fn rate(unit: &'static str) -> ToolFigure {
-    ToolFigure { name: "", unit, lower_is_better: false, kind: FigureKind::Amount }
+const fn rate(name: &'static str, unit: &'static str) -> ToolFigure {
+    ToolFigure { name, unit, lower_is_better: false, kind: FigureKind::Amount }
 }
 
 const MISSED: ToolFigure =
@@ -153,10 +163,15 @@ impl Tool {
     pub const fn figures(self) -> &'static [ToolFigure] {
         match self {
             Self::Hackbench | Self::HackbenchPipes | Self::Messaging => &const { [amount("", "s")] },
-            Self::PerfPipe => &const { [rate("operations/s")] },
-            Self::Switch => &const { [rate("bogo ops/s")] },
+            Self::PerfPipe => &const { [rate("", "operations/s")] },
+            Self::Switch => &const { [rate("", "bogo ops/s")] },
             Self::ProgramStart | Self::ProgramStartApart => &const { [amount("", "ms")] },
             Self::Cyclictest => &const { [amount("avg", "µs"), amount("max", "µs")] },
+            Self::Requests | Self::RequestsBesideHogs => {
+                &const { [rate("served", "requests/s"), amount("wake p99", "µs"), amount("done p99", "µs")] }
+            }
+            Self::Build => &const { [MISSED, amount("wake p99", "µs"), amount("build", "s")] },
+            Self::Audio(_) => &const { [MISSED] },
             Self::Frames(..) => &const { [MISSED, amount("wake p95", "µs"), amount("wake p99", "µs")] },
         }
     }
@@ -170,6 +185,9 @@ impl Tool {
             Self::ProgramStart => output::starts(output, command::NR_STARTS),
             Self::ProgramStartApart => output::starts(output, command::NR_STARTS_APART),
             Self::Cyclictest => output::cyclictest(output),
+            Self::Requests | Self::RequestsBesideHogs => output::requests(output),
+            Self::Build => output::build(output),
+            Self::Audio(_) => output::audio(output),
             Self::Frames(..) => output::frames(output),
         }
     }
@@ -188,7 +206,11 @@ impl Measurable for Tool {
             Self::ProgramStart,
             Self::ProgramStartApart,
             Self::Cyclictest,
+            Self::Requests,
+            Self::RequestsBesideHogs,
+            Self::Build,
         ];
+        all.extend([FrameLoad::Hog2, FrameLoad::Fork, FrameLoad::Nappers].map(Self::Audio));
         let of = |game| FrameLoad::ALL.map(|load| Self::Frames(game, load));
         all.extend(GameShape::ALL.into_iter().flat_map(of));
         all
@@ -201,15 +223,26 @@ impl Measurable for Tool {
             Self::Switch => STRESS_SECONDS + 1,
             Self::ProgramStart | Self::ProgramStartApart => 14,
             Self::Cyclictest => 10,
+            Self::Build => BUILD_SECONDS,
+            // Until everybody is connected, and the load runs.
+            Self::Audio(_) => seconds + 6,
             // It settles for a second, and measures before how much work takes a µs.
-            Self::Frames(..) => seconds + 3,
+            Self::Requests | Self::RequestsBesideHogs | Self::Frames(..) => seconds + 3,
         }
     }
 
     /// A floor is the tool as SCHED_FIFO beside a load, so only where there is one.
     fn has(self, contender: Contender) -> bool {
-        let has_load =
-            matches!(self, Self::ProgramStart | Self::ProgramStartApart | Self::Cyclictest | Self::Frames(..));
+        let has_load = matches!(
+            self,
+            Self::ProgramStart
+                | Self::ProgramStartApart
+                | Self::Cyclictest
+                | Self::RequestsBesideHogs
+                | Self::Build
+                | Self::Audio(_)
+                | Self::Frames(..)
+        );
         !contender.is_floor() || has_load
     }
 
@@ -248,6 +281,10 @@ impl fmt::Display for Tool {
             Self::ProgramStart => "start",
             Self::ProgramStartApart => "start-apart",
             Self::Cyclictest => "cyclictest",
+            Self::Requests => "requests",
+            Self::RequestsBesideHogs => "requests-hog2",
+            Self::Build => "build",
+            Self::Audio(load) => return write!(f, "audio-{}", load.id()),
             Self::Frames(game, load) => return write!(f, "frames-{}-{}", game.id(), load.id()),
         })
     }
@@ -278,7 +315,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name() {
-        assert_eq!(Tool::all().len(), 8 + 20);
+        assert_eq!(Tool::all().len(), 11 + 3 + 20);
         for tool in Tool::all() {
             assert_eq!(Tool::try_from(tool.to_string()), Ok(tool));
         }
@@ -288,7 +325,7 @@ pub(super) mod tests {
     #[test]
     fn a_floor_is_measured_beside_a_load_only() {
         let with_floor: Vec<_> = Tool::all().into_iter().filter(|tool| tool.has(Contender::Floor)).collect();
-        assert_eq!(with_floor.len(), 23);
+        assert_eq!(with_floor.len(), 5 + 3 + 20);
         assert!(!with_floor.contains(&Tool::Hackbench));
         assert!(Tool::all().into_iter().all(|tool| tool.has(Contender::Default)));
     }

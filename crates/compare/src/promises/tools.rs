@@ -26,14 +26,15 @@ enum ToolLimit {
     Missed,
 }
 
-/// What is promised for the first figure of a tool. cyclictest has too few wake-ups here for what is promised of it.
+/// What is promised for the first figure of a tool. cyclictest has too few wake-ups here for what is promised of it, and nothing is of
+/// requests.
 const fn limit(tool: Tool) -> Option<ToolLimit> {
     match tool {
         Tool::Hackbench | Tool::HackbenchPipes | Tool::Messaging => Some(ToolLimit::OfMessengers(1.03)),
         Tool::PerfPipe | Tool::Switch => Some(ToolLimit::OfDefault(0.92)),
         Tool::ProgramStart | Tool::ProgramStartApart => Some(ToolLimit::OfBest(1.05)),
-        Tool::Cyclictest => None,
-        Tool::Frames(..) => Some(ToolLimit::Missed),
+        Tool::Cyclictest | Tool::Requests | Tool::RequestsBesideHogs => None,
+        Tool::Build | Tool::Audio(_) | Tool::Frames(..) => Some(ToolLimit::Missed),
     }
 }
 

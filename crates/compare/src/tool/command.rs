@@ -12,7 +12,13 @@ const START_PAUSE: &str = "0.4";
 /// Reads what the tools need from the disk, so that whoever is first does not pay for it.
 pub(super) const WARM_UP: &str = "hackbench -l 1 -g 1 && perf bench sched messaging -g 1 -l 1 && \
      perf bench sched pipe -l 10 && stress-ng --switch 1 --timeout 1 && cyclictest --policy=other -l 10 -q && \
-     chrt --max && ls / | sed s/a/b/ && scherzo-bench frames --seconds 1";
+     chrt --max && ls / | sed s/a/b/ && scherzo-bench frames --seconds 1 && scherzo-bench requests --seconds 1 && \
+     rm -rf /run/built && cp -r /usr/src/lua /run/built && make -s -C /run/built/src lapi.o && pw-top --version";
+
+/// Plays and listens; its head says how.
+const AUDIO: &str = include_str!("../../guest/audio.sh");
+/// What is built, of the program whose source the guest has: files that take about as long as each other.
+const BUILT: &str = "lctype.o ldump.o lfunc.o linit.o lmem.o lobject.o lopcodes.o lstring.o ltm.o lzio.o";
 
 /// Longer than any measurement beside them.
 const HOG_SECONDS: u32 = 300;
@@ -34,9 +40,21 @@ impl Tool {
                 let policy = if is_floor { "fifo --priority=1" } else { "other" };
                 beside_hogs(&format!("cyclictest --policy={policy} -t 2 -i 5000 -l 1000 -q"))
             }
+            Self::Requests => format!("scherzo-bench requests --json --seconds {seconds} --messengers 2 --workers 8"),
+            Self::RequestsBesideHogs => format!(
+                "scherzo-bench requests --json --seconds {seconds} --messengers 1 {}{}",
+                FrameLoad::Hog2.options(),
+                real_time(is_floor)
+            ),
+            Self::Build => build(&format!(
+                "scherzo-bench frames --json --seconds {seconds} {}{}",
+                GameShape::Light.options(),
+                real_time(is_floor)
+            )),
+            Self::Audio(load) => audio(seconds, load, is_floor),
             Self::Frames(game, load) => {
-                let rt = if is_floor { " --rt" } else { "" };
-                format!("scherzo-bench frames --json --seconds {seconds} {} {}{rt}", game.options(), load.options())
+                let (game, load, rt) = (game.options(), load.options(), real_time(is_floor));
+                format!("scherzo-bench frames --json --seconds {seconds} {game} {load}{rt}")
             }
         }
     }
@@ -48,6 +66,30 @@ fn beside_hogs(command: &str) -> String {
         "scherzo-bench shares --seconds {HOG_SECONDS} --group name=hogs,count=2/cpu >/dev/null & hogs=$!; \
          sleep {HOGS_SETTLE}; {command}; status=$?; kill $hogs || status=1; wait $hogs; exit $status"
     )
+}
+
+/// For our own programs.
+const fn real_time(is_floor: bool) -> &'static str {
+    if is_floor { " --rt" } else { "" }
+}
+
+/// Prints what the game says, and how long the build took that began with it, in ms.
+fn build(game: &str) -> String {
+    format!(
+        "cd /run/built/src && rm -f *.o && begin=$(date +%s%N) && \
+         {{ make -s -j8 {BUILT} >/dev/null && echo $((($(date +%s%N) - begin) / 1000000)) >/run/build-ms; }} & \
+         {game}; wait $! && cat /run/build-ms"
+    )
+}
+
+fn audio(seconds: u32, load: FrameLoad, is_floor: bool) -> String {
+    let policy = if is_floor { "chrt --fifo 1" } else { "" };
+    // It is ended when the sound is.
+    let load = match load {
+        FrameLoad::Fork => format!("scherzo-bench probe --load fork --seconds {HOG_SECONDS}"),
+        _ => format!("scherzo-bench shares --seconds {HOG_SECONDS} {}", load.options()),
+    };
+    format!("cat >/run/audio.sh <<'END_OF_SCRIPT'\n{AUDIO}END_OF_SCRIPT\nsh /run/audio.sh {seconds} {policy} -- {load}")
 }
 
 const fn starter_policy(is_floor: bool) -> &'static str {
@@ -118,6 +160,23 @@ mod tests {
             assert!(start.find("sleep") < start.find("chrt --fifo --pid 1 $$;"), "{start}");
             assert!(!tool.command(8, false).contains("chrt"));
         }
+    }
+
+    #[test]
+    fn sound_and_builds_are_real_time_in_the_floor_and_their_loads_are_not() {
+        let audio = Tool::Audio(FrameLoad::Nappers);
+        let end = "sh /run/audio.sh 8 chrt --fifo 1 -- scherzo-bench shares --seconds 300 \
+                   --group name=load,count=2/cpu,work=4ms,sleep=100us";
+        assert!(audio.command(8, true).ends_with(end), "{}", audio.command(8, true));
+        assert!(audio.command(8, false).contains("sh /run/audio.sh 8  -- scherzo-bench"));
+        assert!(
+            Tool::Audio(FrameLoad::Fork)
+                .command(8, false)
+                .ends_with("-- scherzo-bench probe --load fork --seconds 300")
+        );
+        let build = Tool::Build.command(8, true);
+        assert!(build.find("make -s -j8") < build.find("--compositor-ms 1 --rt; wait"), "{build}");
+        assert!(!Tool::Build.command(8, false).contains("--rt"));
     }
 
     /// The commands that are more than a program and its options are run, with other hogs.

@@ -57,6 +57,30 @@ pub(super) fn frames(text: &str) -> Result<Vec<f64>> {
     Ok(vec![100.0 * nr_missed / nr_frames, number(&value, "/wake_us/p95")?, number(&value, "/wake_us/p99")?])
 }
 
+/// The JSON of `scherzo-bench requests`: requests a second, µs from the call to the worker running, and to the request being served,
+/// that 99 of 100 keep.
+pub(super) fn requests(text: &str) -> Result<Vec<f64>> {
+    let value: Value = serde_json::from_str(text)?;
+    Ok(vec![number(&value, "/requests_per_s")?, number(&value, "/wake_us/p99")?, number(&value, "/done_us/p99")?])
+}
+
+/// The JSON of `scherzo-bench frames`, and on a line of its own how many ms the build took: percent missed, µs from the timer to the game
+/// running that 99 of 100 keep, and seconds.
+pub(super) fn build(text: &str) -> Result<Vec<f64>> {
+    let (game, build_ms) = text.trim().rsplit_once('\n').context("there is only one line")?;
+    let build_ms: f64 = build_ms.trim().parse().context("how long the build took")?;
+    match frames(game)?[..] {
+        [missed, _, wake_p99_us] => Ok(vec![missed, wake_p99_us, build_ms / 1e3]),
+        _ => unreachable!("frames() has three figures"),
+    }
+}
+
+/// The percentage that `audio.sh` prints last.
+pub(super) fn audio(text: &str) -> Result<Vec<f64>> {
+    let line = text.lines().last().context("there is nothing")?;
+    Ok(vec![line.trim().parse().with_context(|| format!("{line:?} is no percentage"))?])
+}
+
 /// The number that follows a word.
 fn after(text: &str, word: &str) -> Result<f64> {
     let (_, rest) = text.split_once(word).with_context(|| format!("there is no {word}"))?;
@@ -120,5 +144,18 @@ mod tests {
         assert_eq!(frames(text).unwrap(), [1.25, 812.4, 1_204.0]);
         assert!(frames("scherzo-bench: too few CPUs").is_err());
         assert!(frames("{}").unwrap_err().to_string().contains("/nr_frames"));
+        assert_eq!(build(&format!("{text}\n8450\n")).unwrap(), [1.25, 1_204.0, 8.45]);
+        assert!(build(text).is_err(), "the build did not end");
+    }
+
+    #[test]
+    fn requests_and_sound_are_understood() {
+        let text = r#"{"schema":1,"messengers":1,"workers":4,"nr_requests":8000,"requests_per_s":1000.0,
+            "wake_us":{"p50":20.1,"p95":300.4,"p99":904.0,"max":2000.0},
+            "done_us":{"p50":600.0,"p95":1010.0,"p99":1900.5,"max":7000.0}}"#;
+        assert_eq!(requests(text).unwrap(), [1_000.0, 904.0, 1_900.5]);
+        assert!(requests("{}").unwrap_err().to_string().contains("/requests_per_s"));
+        assert_eq!(audio("0.27\n").unwrap(), [0.27]);
+        assert!(audio("waited in vain").unwrap_err().to_string().contains("no percentage"));
     }
 }
