@@ -43,3 +43,13 @@ fn requests_wait_for_a_server() {
     let (beside_one_ns, nr_done, report) = with(3, 2);
     assert!(beside_one_ns < 1_700_000 && (3_700..4_000).contains(&nr_done), "{report}");
 }
+
+/// It wants twice its share, as it may, and misses nine of ten frames: it takes turns with the hogs while those are owed time that the clients
+/// have. What waits there in its turn counts as owed too, which makes it worse. EEVDF misses half.
+#[test]
+fn known_fault_a_game_beside_clients_takes_turns_because_of_them() {
+    let report = outcome("frames-beside-clients");
+    all_rules_hold(&report);
+    let frames = report.group("frames").expect("a group");
+    known_fault("a game beside clients", frames.nr_missed * 10 < frames.nr_done, &report);
+}
