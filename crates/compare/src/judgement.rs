@@ -46,12 +46,7 @@ impl<'a> Judged<'a> {
     /// The best of some contenders, as far as they were measured.
     pub(super) fn best(&self, among: impl Iterator<Item = Contender>) -> Option<(Contender, Spread)> {
         let measured = among.filter_map(|contender| Some((contender, self.of(contender)?)));
-        let better = |a: &Spread, b: &Spread| a.middle.total_cmp(&b.middle);
-        if self.figure().lower_is_better {
-            measured.min_by(|(_, a), (_, b)| better(a, b))
-        } else {
-            measured.max_by(|(_, a), (_, b)| better(a, b))
-        }
+        best(measured, self.figure().lower_is_better)
     }
 
     /// Ours beside another's: a ratio, or for percentages the difference in points.
@@ -76,6 +71,15 @@ impl<'a> Judged<'a> {
         row.push(best.map(tell).unwrap_or_default());
         row
     }
+}
+
+/// Who has the least, or the most if that is better.
+pub(super) fn best(
+    measured: impl Iterator<Item = (Contender, Spread)>,
+    lower_is_better: bool,
+) -> Option<(Contender, Spread)> {
+    let compare = |(_, a): &(Contender, Spread), (_, b): &(Contender, Spread)| a.middle.total_cmp(&b.middle);
+    if lower_is_better { measured.min_by(compare) } else { measured.max_by(compare) }
 }
 
 /// Everybody else who schedules ordinary tasks; not the floor.

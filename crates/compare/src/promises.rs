@@ -8,7 +8,7 @@ use std::fmt;
 use super::contender::Contender;
 use super::peer::RUSTLAND;
 use super::sample::Measurement;
-use super::summary::{Figure, Spread, spread};
+use super::summary::{Figure, PERCENTILE_RESOLUTION, Spread, spread};
 use super::table::number;
 use super::workload::Workload;
 
@@ -33,9 +33,6 @@ enum Limit {
     /// At most this value, independent of the others.
     AtMostItself(f64),
 }
-
-/// Latencies that differ by less than this share are within the noise of the method.
-const RESOLUTION: f64 = 0.15;
 
 const OURS: Contender = Contender::Scherzo;
 const BUSY: &[Workload] = &[Workload::Hog1, Workload::Hog2, Workload::Fork];
@@ -115,7 +112,7 @@ fn check(samples: &[Measurement], promise: &Promise, load: Workload) -> Option<P
         }
         Limit::NoWorse => {
             let (ratio, theirs) = compare(Contender::Default)?;
-            let slack = (ours.half() + theirs.half()).max(RESOLUTION * theirs.middle);
+            let slack = (ours.half() + theirs.half()).max(PERCENTILE_RESOLUTION * theirs.middle);
             let bound = format!("at most {} more", number(slack));
             Some(tell(ours.middle <= theirs.middle + slack, ratio, &theirs, Contender::Default, &bound))
         }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::contender::Contender;
+use super::headline;
 use super::judgement;
 use super::promises::{self, PromiseResult};
 use super::provenance::Provenance;
@@ -45,12 +46,25 @@ impl Publication {
         let of_probe = core.iter().chain(peers).flat_map(Comparison::missed);
         of_probe.chain(tools.iter().flat_map(Comparison::missed)).collect()
     }
+
+    /// Each load that our own probe was measured under, once for a kernel: where two sets have it, that with all peers.
+    pub(super) fn probed(&self) -> impl Iterator<Item = (&Comparison<Workload>, Workload)> {
+        let is_in_peers = |core: &Comparison<Workload>, load| {
+            self.peers.iter().any(|peers| peers.kernel == core.kernel && peers.plan.loads.contains(&load))
+        };
+        loads(&self.peers).chain(loads(&self.core).filter(move |(core, load)| !is_in_peers(core, *load)))
+    }
+}
+
+fn loads(set: &[Comparison<Workload>]) -> impl Iterator<Item = (&Comparison<Workload>, Workload)> {
+    set.iter().flat_map(|comparison| comparison.plan.loads.iter().map(move |load| (comparison, *load)))
 }
 
 impl fmt::Display for Publication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { provenance, core, peers, tools } = self;
-        writeln!(f, "{provenance}")?;
+        headline::sentences(self).iter().try_for_each(|sentence| writeln!(f, "- {sentence}"))?;
+        writeln!(f, "\n{provenance}")?;
         core.iter().chain(peers).try_for_each(|comparison| write!(f, "\n{comparison}"))?;
         tools.iter().try_for_each(|comparison| write!(f, "\n{comparison}"))
     }
@@ -157,7 +171,7 @@ pub fn replace_generated(page: &str, generated: &str) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::peer::RUSTLAND;
     use super::super::summary::tests::sample;
     use super::super::tool::tests::tool_sample;
@@ -178,7 +192,23 @@ mod tests {
         assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{text}");
     }
 
-    fn comparison<M: Measurable>(
+    pub(in super::super) fn publication_of(
+        core: Vec<Comparison<Workload>>,
+        peers: Vec<Comparison<Workload>>,
+        tools: Vec<Comparison<Tool>>,
+    ) -> Publication {
+        let provenance = Provenance {
+            commit: "abc".into(),
+            date: "2026-01-02".into(),
+            command: "cargo xtask bench".into(),
+            qemu: "10".into(),
+            host: "a computer".into(),
+        };
+        Publication { provenance, core, peers, tools }
+    }
+
+    /// Of two rounds.
+    pub(in super::super) fn comparison<M: Measurable>(
         kernel: &str,
         set: BenchmarkSet,
         loads: &[M],
@@ -199,25 +229,14 @@ mod tests {
     }
 
     fn publication() -> Publication {
-        let provenance = Provenance {
-            commit: "abc".into(),
-            date: "2026-01-02".into(),
-            command: "cargo xtask bench".into(),
-            qemu: "10".into(),
-            host: "a computer".into(),
-        };
         let contenders = vec![Contender::Default, Contender::Peer(RUSTLAND), Contender::Scherzo];
         let of_tool = |contender, value| tool_sample(contender, Tool::Hackbench, 0, value);
         let samples = vec![of_tool(Contender::Default, 1.0), of_tool(Contender::Scherzo, 1.1)];
         let mut tools = comparison("7.3", BenchmarkSet::Tools, &[Tool::Hackbench], contenders, samples);
         let (loads, why) = ("hackbench".into(), "BPF program is too large".into());
         tools.measured.left_out.push(LeftOut { contender: Contender::Peer(RUSTLAND), loads, why });
-        Publication {
-            provenance,
-            core: vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)],
-            peers: vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)],
-            tools: vec![tools],
-        }
+        let core = vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)];
+        publication_of(core, vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)], vec![tools])
     }
 
     #[test]
@@ -233,7 +252,9 @@ mod tests {
     #[test]
     fn the_page_has_every_set_with_headings_of_its_own() {
         let text = publication().to_string();
-        assert!(text.starts_with("Measured on 2026-01-02 at commit abc"), "{text}");
+        let sentences = headline::sentences(&publication()).map(|sentence| format!("- {sentence}\n")).concat();
+        let head = format!("{sentences}\nMeasured on 2026-01-02 at commit abc");
+        assert!(text.starts_with(&head), "{text}");
         let headings: Vec<_> = text.lines().filter(|line| line.starts_with("## ")).collect();
         let expected = [
             "## Linux 6.18, 4 CPUs",

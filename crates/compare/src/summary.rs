@@ -7,6 +7,13 @@ use super::workload::Workload;
 /// Samples below which nothing is said about the 99.9th percentile: eight of them lie beyond it.
 const MIN_SAMPLES_OF_P999: u64 = 8_000;
 
+/// Latencies that differ by less than this share are within the noise of the method.
+pub(super) const PERCENTILE_RESOLUTION: f64 = 0.15;
+/// The same of throughputs, and of rare delays; beside the default, whose placement of hogs is chaotic, these have more noise.
+const THROUGHPUT_RESOLUTION: f64 = 0.03;
+const RARE_DELAY_RESOLUTION: f64 = 0.3;
+const RARE_DELAY_RESOLUTION_BESIDE_DEFAULT: f64 = 0.4;
+
 /// One of the figures of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
@@ -77,6 +84,27 @@ impl Figure {
             Self::CpuPerSwitch => "CPU µs/switch",
             Self::UserPercent => "user %",
             Self::IdleEntries => "idle entries/s",
+        }
+    }
+
+    /// Whether less is better; `None` of what only explains the others, such as switches and the cost of a process.
+    pub(super) const fn lower_is_better(self) -> Option<bool> {
+        match self {
+            Self::Throughput => Some(false),
+            Self::Switches | Self::CpuPercent | Self::CpuPerSwitch | Self::UserPercent | Self::IdleEntries => None,
+            _ => Some(true),
+        }
+    }
+
+    /// The share of another contender's figure past which the method resolves a difference to it.
+    pub(super) fn resolution(self, other: Contender) -> f64 {
+        match self {
+            Self::Throughput => THROUGHPUT_RESOLUTION,
+            Self::TimerP999 | Self::TimerMax | Self::PipeP999 if other == Contender::Default => {
+                RARE_DELAY_RESOLUTION_BESIDE_DEFAULT
+            }
+            Self::TimerP999 | Self::TimerMax | Self::PipeP999 => RARE_DELAY_RESOLUTION,
+            _ => PERCENTILE_RESOLUTION,
         }
     }
 

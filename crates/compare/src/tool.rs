@@ -93,6 +93,8 @@ pub struct ToolFigure {
     pub lower_is_better: bool,
     /// How figures are put together and compared.
     pub kind: FigureKind,
+    /// Whether it is a percentile of latencies, of which small differences are noise.
+    pub is_percentile: bool,
 }
 
 /// How a figure is put together over the rounds, and compared.
@@ -119,15 +121,18 @@ pub struct ToolSample {
 }
 
 const fn amount(name: &'static str, unit: &'static str) -> ToolFigure {
-    ToolFigure { name, unit, lower_is_better: true, kind: FigureKind::Amount }
+    ToolFigure { name, unit, lower_is_better: true, kind: FigureKind::Amount, is_percentile: false }
 }
 
 const fn rate(name: &'static str, unit: &'static str) -> ToolFigure {
-    ToolFigure { name, unit, lower_is_better: false, kind: FigureKind::Amount }
+    ToolFigure { lower_is_better: false, ..amount(name, unit) }
 }
 
-const MISSED: ToolFigure =
-    ToolFigure { name: "missed", unit: "%", lower_is_better: true, kind: FigureKind::Percentage };
+const fn percentile(name: &'static str) -> ToolFigure {
+    ToolFigure { is_percentile: true, ..amount(name, "µs") }
+}
+
+const MISSED: ToolFigure = ToolFigure { kind: FigureKind::Percentage, ..amount("missed", "%") };
 
 impl GameShape {
     const ALL: [Self; 4] = [Self::Heavy, Self::Light, Self::Fast, Self::Threaded];
@@ -168,11 +173,11 @@ impl Tool {
             Self::ProgramStart | Self::ProgramStartApart => &const { [amount("", "ms")] },
             Self::Cyclictest => &const { [amount("avg", "µs"), amount("max", "µs")] },
             Self::Requests | Self::RequestsBesideHogs => {
-                &const { [rate("served", "requests/s"), amount("wake p99", "µs"), amount("done p99", "µs")] }
+                &const { [rate("served", "requests/s"), percentile("wake p99"), percentile("done p99")] }
             }
-            Self::Build => &const { [MISSED, amount("wake p99", "µs"), amount("build", "s")] },
+            Self::Build => &const { [MISSED, percentile("wake p99"), amount("build", "s")] },
             Self::Audio(_) => &const { [MISSED] },
-            Self::Frames(..) => &const { [MISSED, amount("wake p95", "µs"), amount("wake p99", "µs")] },
+            Self::Frames(..) => &const { [MISSED, percentile("wake p95"), percentile("wake p99")] },
         }
     }
 
