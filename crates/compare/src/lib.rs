@@ -3,8 +3,9 @@
 //! A comparison is a number of rounds. In each, every *contender* is loaded once and measured under every load, or with every
 //! tool; the order changes from round to round, so that each follows each other equally often. Figures of different boots are
 //! not comparable, and single figures mean little: [`summary`] and [`judgement`] take medians and tell the spread, [`promises`]
-//! holds Scherzo's against the others', [`headline`] says in five sentences what all of it comes to, [`provenance`] where it comes
-//! from, [`report`] prints it. What takes longer than a boot should is a [`queue`] of parts.
+//! holds Scherzo's against the others', [`headline`] says in five sentences what all of it comes to and [`picture`] draws what
+//! matters to a person, [`provenance`] says where it comes from, [`report`] prints it. What takes longer than a boot should is a
+//! [`queue`] of parts.
 //!
 //! There are three [sets](set::BenchmarkSet): our own probe beside loads against real-time threads and one peer, the same
 //! against all peers, and [tools](tool) that others wrote.
@@ -12,7 +13,9 @@
 pub mod contender;
 pub mod headline;
 pub mod judgement;
+mod panel;
 pub mod peer;
+pub mod picture;
 pub mod promises;
 pub mod provenance;
 pub mod queue;
