@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::contender::Contender;
@@ -57,10 +57,23 @@ impl Publication {
         loads(&self.peers).chain(loads(&self.core).filter(move |(core, load)| !is_in_peers(core, *load)))
     }
 
-    /// The generated part of the page: the picture, and everything as text.
+    /// The generated parts of the page: at its head the picture and what everything comes to, at its end the tables.
     #[must_use]
-    pub fn page(&self) -> String {
-        format!("{}\n{self}", picture::element("", &Panel::all_of(self)))
+    pub fn page(&self) -> [String; 2] {
+        let head = format!("{}\n{}", picture::element("", &Panel::all_of(self)), self.headline());
+        [head, self.tables()]
+    }
+
+    fn headline(&self) -> String {
+        headline::sentences(self).map(|sentence| format!("- {sentence}\n")).concat()
+    }
+
+    /// With where they come from.
+    fn tables(&self) -> String {
+        let Self { provenance, core, peers, tools } = self;
+        let probed = core.iter().chain(peers).map(ToString::to_string);
+        let all: Vec<_> = probed.chain(tools.iter().map(ToString::to_string)).collect();
+        format!("{provenance}\n\n{}", all.join("\n"))
     }
 
     /// The generated part of README: the picture, and the first of its figures.
@@ -77,11 +90,7 @@ fn loads(set: &[Comparison<Workload>]) -> impl Iterator<Item = (&Comparison<Work
 
 impl fmt::Display for Publication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { provenance, core, peers, tools } = self;
-        headline::sentences(self).iter().try_for_each(|sentence| writeln!(f, "- {sentence}"))?;
-        writeln!(f, "\n{provenance}")?;
-        core.iter().chain(peers).try_for_each(|comparison| write!(f, "\n{comparison}"))?;
-        tools.iter().try_for_each(|comparison| write!(f, "\n{comparison}"))
+        write!(f, "{}\n{}", self.headline(), self.tables())
     }
 }
 
@@ -184,11 +193,17 @@ pub fn has_generated(page: &str) -> bool {
     page.contains(BEGIN)
 }
 
-/// The page with its generated part replaced.
-pub fn replace_generated(page: &str, generated: &str) -> Result<String> {
-    let (before, rest) = page.split_once(BEGIN).context("the page lacks the mark where its generated part begins")?;
-    let (_, after) = rest.split_once(END).context("the page lacks the mark where its generated part ends")?;
-    Ok(format!("{before}{BEGIN}\n\n{}\n{END}{after}", generated.trim_end()))
+/// The page with its generated parts replaced, in their order. It has as many as are given.
+pub fn replace_generated(page: &str, generated: &[String]) -> Result<String> {
+    let (mut done, mut rest) = (String::new(), page);
+    for part in generated {
+        let (before, after) = rest.split_once(BEGIN).context("the page lacks a mark where a generated part begins")?;
+        let (_, after) = after.split_once(END).context("the page lacks the mark where a generated part ends")?;
+        done += &format!("{before}{BEGIN}\n\n{}\n{END}", part.trim_end());
+        rest = after;
+    }
+    ensure!(!has_generated(rest), "the page has more generated parts than there are texts for");
+    Ok(done + rest)
 }
 
 #[cfg(test)]
@@ -292,7 +307,9 @@ pub(super) mod tests {
     fn the_page_and_readme_have_the_picture_and_the_terminal_has_not() {
         let publication = publication();
         let (picture, text) = (picture::element("", &Panel::all_of(&publication)), publication.to_string());
-        assert_eq!(publication.page(), format!("{picture}\n{text}"));
+        let [head, tables] = publication.page();
+        assert!(head.starts_with(&picture), "{head}");
+        assert_eq!(format!("{}\n{tables}", &head[picture.len() + 1..]), text);
         assert!(picture.starts_with("<picture>") && !text.contains("<picture>"), "{text}");
         let summary = publication.summary();
         let figures = "</picture>\n\n- Passing messages: hackbench: Scherzo 1.10 s, kernel default 1.00 s\n";
@@ -313,10 +330,14 @@ pub(super) mod tests {
     #[test]
     fn only_the_generated_part_of_the_page_changes() {
         let page = format!("Method.\n\n{BEGIN}\n\nold\n{END}\n\nNotes.\n");
-        let once = replace_generated(&page, "new\n").unwrap();
+        let new = ["new\n".to_owned()];
+        let once = replace_generated(&page, &new).unwrap();
         assert_eq!(once, format!("Method.\n\n{BEGIN}\n\nnew\n{END}\n\nNotes.\n"));
-        assert_eq!(replace_generated(&once, "new").unwrap(), once);
-        assert!(replace_generated("no marks", "new").is_err());
+        assert_eq!(replace_generated(&once, &["new".to_owned()]).unwrap(), once);
+        let twice = replace_generated(&format!("{page}{page}"), &[new.clone(), new.clone()].concat()).unwrap();
+        assert_eq!(twice, format!("{once}{once}"));
+        assert!(replace_generated("no marks", &new).is_err());
+        assert!(replace_generated(&format!("{page}{page}"), &new).is_err(), "one part is left");
         assert!(has_generated(&page) && !has_generated("no marks"));
     }
 }

@@ -25,7 +25,7 @@ impl Source {
             Self::Tool(tool, place) => {
                 let figure = &tool.figures()[place];
                 match (figure.kind, figure.name) {
-                    (FigureKind::Percentage, name) => format!("frames {name} in `{tool}`"),
+                    (FigureKind::Percentage, name) => format!("{} {name} in `{tool}`", tool.missable()),
                     (FigureKind::Amount, "") => format!("`{tool}`"),
                     (FigureKind::Amount, name) => format!("{name} in `{tool}`"),
                 }

@@ -181,6 +181,11 @@ impl Tool {
         }
     }
 
+    /// What is counted where it is missed.
+    pub(super) const fn missable(self) -> &'static str {
+        if matches!(self, Self::Audio(_)) { "cycles of sound" } else { "frames" }
+    }
+
     fn values(self, output: &str) -> Result<Vec<f64>> {
         match self {
             Self::Hackbench | Self::HackbenchPipes => output::hackbench(output),
