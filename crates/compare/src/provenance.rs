@@ -18,34 +18,83 @@ pub struct Provenance {
     pub date: String,
     /// The command.
     pub command: String,
-    /// QEMU's version.
-    pub qemu: String,
-    /// The host: its processor, its number of CPUs, its kernel.
+    /// What it was measured on. In files it is QEMU's version, and null for the host itself.
+    #[serde(rename = "qemu")]
+    pub machine: MachineKind,
+    /// The host: its processor, its number of CPUs, its memory, its kernel.
     pub host: String,
 }
 
+/// What commands run on. Figures of the one say nothing beside those of the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<String>", into = "Option<String>")]
+pub enum MachineKind {
+    /// Guests on the host.
+    Guests {
+        /// QEMU's version.
+        qemu: String,
+    },
+    /// The host itself.
+    Host,
+}
+
+impl MachineKind {
+    /// Guests of the QEMU that prints this when asked for its version.
+    #[must_use]
+    pub fn guests(printed: &str) -> Self {
+        Self::Guests { qemu: version(printed.lines().next().unwrap_or_default()).to_owned() }
+    }
+}
+
+impl From<Option<String>> for MachineKind {
+    fn from(qemu: Option<String>) -> Self {
+        qemu.map_or(Self::Host, |qemu| Self::Guests { qemu })
+    }
+}
+
+impl From<MachineKind> for Option<String> {
+    fn from(machine: MachineKind) -> Self {
+        match machine {
+            MachineKind::Guests { qemu } => Some(qemu),
+            MachineKind::Host => None,
+        }
+    }
+}
+
+impl fmt::Display for MachineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guests { qemu } => write!(f, "QEMU {qemu}"),
+            Self::Host => f.write_str("the machine itself"),
+        }
+    }
+}
+
 impl Provenance {
-    /// Asks git, the clock and this machine; `qemu` is the first line of what `--version` prints.
-    pub fn find(checkout: &Path, command: String, qemu: &str) -> Result<Self> {
+    /// Asks git, the clock and this machine.
+    pub fn find(checkout: &Path, command: String, machine: MachineKind) -> Result<Self> {
         let mut git = Command::new("git");
         git.arg("-C").arg(checkout).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
-        let nr_cpus = thread::available_parallelism()?;
+        let meminfo = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+        let (nr_cpus, memory_gib) = (thread::available_parallelism()?, memory_gib(&meminfo)?);
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
+        let processor = processor(&cpuinfo);
         Ok(Self {
             commit: output(&mut git)?,
             date: output(Command::new("date").args(["-u", "+%F"]))?,
             command,
-            qemu: version(qemu).to_owned(),
-            host: format!("{}, {nr_cpus} CPUs, Linux {}", processor(&cpuinfo), kernel.trim()),
+            machine,
+            host: format!("{processor}, {nr_cpus} CPUs, {memory_gib} GiB of memory, Linux {}", kernel.trim()),
         })
     }
 
-    /// Whether figures of both may stand on one page: the same commit, the same QEMU, the same host.
+    /// Whether figures of both may stand on one page: the same commit, the same host, and both of the host itself or of
+    /// guests of the same QEMU.
     #[must_use]
     pub fn is_comparable(&self, other: &Self) -> bool {
-        let Self { commit, qemu, host, date: _, command: _ } = other;
-        (&self.commit, &self.qemu, &self.host) == (commit, qemu, host)
+        let Self { commit, machine, host, date: _, command: _ } = other;
+        (&self.commit, &self.machine, &self.host) == (commit, machine, host)
     }
 
     /// Whether the commit says all about what was measured.
@@ -57,8 +106,12 @@ impl Provenance {
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { commit, date, command, qemu, host } = self;
-        write!(f, "Measured on {date} at commit {commit} by `{command}`, in guests of QEMU {qemu} on {host}.")
+        let Self { commit, date, command, machine, host } = self;
+        let place = match machine {
+            MachineKind::Guests { .. } => format!("in guests of {machine} on {host}"),
+            MachineKind::Host => format!("on {machine}: {host}"),
+        };
+        write!(f, "Measured on {date} at commit {commit} by `{command}`, {place}.")
     }
 }
 
@@ -79,6 +132,15 @@ fn processor(cpuinfo: &str) -> &str {
     line.map_or("an unnamed processor", |(_, name)| name.trim())
 }
 
+const KIB_PER_GIB: u64 = 1 << 20;
+
+/// Rounded, because kernels keep some of it for themselves.
+fn memory_gib(meminfo: &str) -> Result<u64> {
+    let number = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
+    let kib: u64 = number.and_then(|kib| kib.trim().parse().ok()).context("/proc/meminfo tells no total")?;
+    Ok((kib + KIB_PER_GIB / 2) / KIB_PER_GIB)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,19 +151,43 @@ mod tests {
         assert_eq!(version("strange"), "strange");
         assert_eq!(processor("processor\t: 0\nmodel name\t: Some CPU @ 2.5 GHz\nflags\t: fpu\n"), "Some CPU @ 2.5 GHz");
         assert_eq!(processor(""), "an unnamed processor");
+        assert_eq!(memory_gib("MemFree: 1 kB\nMemTotal:       16098304 kB\n").unwrap(), 15);
+        assert!(memory_gib("MemFree: 1 kB\n").is_err());
+    }
+
+    fn found(machine: MachineKind) -> Provenance {
+        Provenance {
+            commit: "abc".into(),
+            date: "2026-01-02".into(),
+            command: "cargo xtask bench".into(),
+            machine,
+            host: "a computer".into(),
+        }
     }
 
     #[test]
     fn all_of_it_stands_in_one_sentence() {
-        let found = Provenance {
-            commit: "abc".into(),
-            date: "2026-01-02".into(),
-            command: "cargo xtask bench".into(),
-            qemu: "10.0.2".into(),
-            host: "a computer".into(),
-        };
-        let expected =
-            "Measured on 2026-01-02 at commit abc by `cargo xtask bench`, in guests of QEMU 10.0.2 on a computer.";
-        assert_eq!(found.to_string(), expected);
+        let begin = "Measured on 2026-01-02 at commit abc by `cargo xtask bench`,";
+        let of_guests = found(MachineKind::guests("QEMU emulator version 10.0.2 (Debian 1:10.0.2)\nCopyright"));
+        assert_eq!(of_guests.to_string(), format!("{begin} in guests of QEMU 10.0.2 on a computer."));
+        assert_eq!(found(MachineKind::Host).to_string(), format!("{begin} on the machine itself: a computer."));
+    }
+
+    #[test]
+    fn what_was_measured_in_guests_is_never_taken_for_the_machine_itself() {
+        let (guests, host) = (found(MachineKind::guests("10.0.2")), found(MachineKind::Host));
+        assert!(guests.is_comparable(&guests) && host.is_comparable(&host));
+        assert!(!guests.is_comparable(&host) && !host.is_comparable(&guests));
+    }
+
+    #[test]
+    fn files_tell_guests_by_their_qemu() {
+        let text = |machine| serde_json::to_string(&found(machine)).unwrap();
+        let guests = text(MachineKind::guests("10.0.2"));
+        assert!(guests.contains("\"qemu\":\"10.0.2\""), "{guests}");
+        assert!(text(MachineKind::Host).contains("\"qemu\":null"));
+        for machine in [MachineKind::guests("10.0.2"), MachineKind::Host] {
+            assert_eq!(serde_json::from_str::<Provenance>(&text(machine.clone())).unwrap().machine, machine);
+        }
     }
 }

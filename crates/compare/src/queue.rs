@@ -1,5 +1,6 @@
 //! A benchmark as a queue of parts. Each is measured in one boot, and its result is kept at once, so that an interrupted run
-//! goes on where it was. Results are used again only for the commit, QEMU and host that they come from.
+//! goes on where it was. Results are used again only for the commit and host that they come from, and either for guests of the same QEMU or for
+//! the host itself.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -90,7 +91,7 @@ impl KeptResults {
         Self { dir, provenance: provenance.clone() }
     }
 
-    /// The result of a part, if it is there and comes from the same commit, QEMU and host.
+    /// The result of a part, if it is there and comes from the same commit, QEMU if any, and host.
     #[must_use]
     pub fn find<M: Measurable>(&self, part: &BenchmarkPart<M>) -> Option<PartResult<M>> {
         let text = fs::read_to_string(self.path(part)).ok()?;
@@ -161,7 +162,7 @@ pub fn measure<M: Measurable>(
 }
 
 /// Puts results of a set together, by kernel in the order in which they come; fails if they are not of the same commit, QEMU
-/// and host. The days on which they were measured are added.
+/// if any, and host. The days on which they were measured are added.
 pub fn comparisons<M: Measurable>(
     provenance: &Provenance,
     results: Vec<PartResult<M>>,
@@ -191,6 +192,7 @@ pub fn comparisons<M: Measurable>(
 #[cfg(test)]
 mod tests {
     use super::super::contender::Contender;
+    use super::super::provenance::MachineKind;
     use super::super::summary::tests::sample;
     use super::super::tool::Tool;
     use super::super::workload::Workload;
@@ -202,7 +204,7 @@ mod tests {
             commit: commit.into(),
             date: date.into(),
             command: "cargo xtask bench".into(),
-            qemu: "10".into(),
+            machine: MachineKind::guests("10"),
             host: "a computer".into(),
         }
     }
@@ -250,7 +252,9 @@ mod tests {
         let today = origin("abc", "2026-01-02");
         assert_eq!(kept(&today).find(part).as_ref(), Some(&of_yesterday));
         assert_eq!(kept(&origin("def", "2026-01-02")).find(part), None);
-        assert_eq!(kept(&Provenance { qemu: "11".into(), ..today.clone() }).find(part), None);
+        for machine in [MachineKind::guests("11"), MachineKind::Host] {
+            assert_eq!(kept(&Provenance { machine, ..today.clone() }).find(part), None);
+        }
         assert_eq!(kept(&Provenance { host: "another".into(), ..today.clone() }).find(part), None);
         let longer = BenchmarkPart { plan: plan(&[Workload::Hog1], 20), ..part.clone() };
         assert_eq!(kept(&today).find(&longer), None);

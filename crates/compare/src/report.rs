@@ -209,6 +209,7 @@ pub fn replace_generated(page: &str, generated: &[String]) -> Result<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::peer::RUSTLAND;
+    use super::super::provenance::MachineKind;
     use super::super::summary::tests::sample;
     use super::super::tool::tests::tool_sample;
     use super::*;
@@ -237,7 +238,7 @@ pub(super) mod tests {
             commit: "abc".into(),
             date: "2026-01-02".into(),
             command: "cargo xtask bench".into(),
-            qemu: "10".into(),
+            machine: MachineKind::guests("10"),
             host: "a computer".into(),
         };
         Publication { provenance, core, peers, tools }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use scherzo_compare::contender::{Contender, PEER_DIRECTORY};
 use scherzo_compare::picture::{Theme, svg};
-use scherzo_compare::provenance::Provenance;
+use scherzo_compare::provenance::{MachineKind, Provenance};
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
 use scherzo_compare::report::{Comparison, Publication, has_generated, replace_generated};
 use scherzo_compare::set::BenchmarkSet;
@@ -76,7 +76,7 @@ pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     announce(&rig);
     let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
     // Before the build: what is built belongs to this commit.
-    let provenance = Provenance::find(checkout, options.command(), qemu.lines().next().unwrap_or_default())?;
+    let provenance = Provenance::find(checkout, options.command(), MachineKind::guests(&qemu))?;
     ensure!(!options.publish || provenance.is_committed(), "commit before you publish: figures belong to a commit");
     let kept = KeptResults::open(rig.cache().path("benchmarks"), &provenance);
     let publication = Bench { rig: &rig, options, provenance: &provenance, kept }.publication()?;

@@ -43,8 +43,8 @@ pub(super) fn table(record: &str) -> Result<String> {
         let verified: u64 = kernel.verified.values().sum();
         let verified = if verified == 0 { String::new() } else { verified.to_string() };
         let types = kernel.types.strip_prefix("its type information ").unwrap_or(&kernel.types);
-        let Provenance { commit, date, qemu, .. } = &kernel.provenance;
-        let found = format!("{date}, {commit}, QEMU {qemu}");
+        let Provenance { commit, date, machine, .. } = &kernel.provenance;
+        let found = format!("{date}, {commit}, {machine}");
         let _ = writeln!(text, "| {} | {types} | {} | {verified} | {found} |", kernel.release, kernel.cases());
     }
     Ok(text)
@@ -68,6 +68,8 @@ impl KernelRecord {
 
 #[cfg(test)]
 mod tests {
+    use scherzo_compare::provenance::MachineKind;
+
     use super::*;
 
     #[test]
@@ -76,7 +78,7 @@ mod tests {
             commit: "0123456789ab".into(),
             date: "2026-11-25".into(),
             command: "cargo xtask test vm --kernels all".into(),
-            qemu: "10.0.2".into(),
+            machine: MachineKind::guests("10.0.2"),
             host: String::new(),
         };
         let kernel = |is_bootable, failed: &[&str]| KernelRecord {

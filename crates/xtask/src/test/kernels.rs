@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
 use scherzo_cases::verified::FIGURE_PREFIX;
-use scherzo_compare::provenance::Provenance;
+use scherzo_compare::provenance::{MachineKind, Provenance};
 use scherzo_rig::kernels::every::ArchivedKernel;
 use scherzo_rig::product;
 use scherzo_rig::progress::say;
@@ -33,7 +33,7 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     // Before the build: what is built belongs to this commit.
     let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
     let command = "cargo xtask test vm --kernels all".to_owned();
-    let provenance = Provenance::find(checkout, command, qemu.lines().next().unwrap_or_default())?;
+    let provenance = Provenance::find(checkout, command, MachineKind::guests(&qemu))?;
     ensure!(!options.record || provenance.is_committed(), "commit before you record: results belong to a commit");
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
@@ -118,7 +118,7 @@ mod tests {
             commit: "0123456789ab".into(),
             date: "2026-11-25".into(),
             command: "cargo xtask test vm --kernels all".into(),
-            qemu: "10.0.2".into(),
+            machine: MachineKind::guests("10.0.2"),
             host: String::new(),
         };
         let record = record_of(&kernel, &provenance, &report);
