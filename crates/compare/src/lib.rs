@@ -16,6 +16,7 @@ pub mod judgement;
 mod panel;
 pub mod peer;
 pub mod picture;
+pub mod program;
 pub mod promises;
 pub mod provenance;
 pub mod queue;
@@ -35,6 +36,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use contender::Contender;
+use program::OtherProgram;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
 use scherzo_rig::shell::Shell;
@@ -55,8 +57,13 @@ pub trait Measurable:
     /// Whether this contender is measured with it.
     fn has(self, contender: Contender) -> bool;
 
-    /// Done once in a boot, before the first is measured.
-    fn prepare(shell: &mut dyn Shell) -> Result<()>;
+    /// Programs of others that it needs.
+    fn programs(self) -> &'static [OtherProgram] {
+        &[]
+    }
+
+    /// Done once in a boot, before the first of these is measured.
+    fn prepare(shell: &mut dyn Shell, loads: &[Self]) -> Result<()>;
 
     /// Measures once.
     fn measure(self, shell: &mut dyn Shell, meter: &Meter, contender: Contender, round: u32) -> Result<Self::Sample>;
@@ -137,7 +144,7 @@ fn places(nr: usize, round: usize) -> Vec<usize> {
 /// last, is left out; it does not end the run.
 pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name: &str) -> Result<Findings<M>> {
     let meter = Meter::calibrate(shell, plan.seconds)?;
-    M::prepare(shell)?;
+    M::prepare(shell, &plan.loads)?;
     let mut samples = Vec::new();
     let mut left_out: Vec<LeftOut> = Vec::new();
     for round in 0..plan.nr_rounds {
@@ -296,7 +303,7 @@ mod tests {
             true
         }
 
-        fn prepare(_: &mut dyn Shell) -> Result<()> {
+        fn prepare(_: &mut dyn Shell, _: &[Self]) -> Result<()> {
             Ok(())
         }
 

@@ -84,7 +84,7 @@ impl Measurable for Workload {
         }
     }
 
-    fn prepare(_: &mut dyn Shell) -> Result<()> {
+    fn prepare(_: &mut dyn Shell, _: &[Self]) -> Result<()> {
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 mod command;
 mod output;
+mod programs;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Measurable;
 use super::contender::Contender;
+use super::program::OtherProgram;
 use super::table::number;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::shell::Shell;
 
-/// Time limit of a tool, for real hardware.
+/// Time limit of a tool that has an end of its own, for real hardware.
 const LIMIT: Duration = Duration::from_mins(2);
 /// How long stress-ng runs, in the guest's seconds.
 const STRESS_SECONDS: u32 = 5;
@@ -256,12 +258,17 @@ impl Measurable for Tool {
         !contender.is_floor() || has_load
     }
 
-    fn prepare(shell: &mut dyn Shell) -> Result<()> {
-        shell.check(command::WARM_UP, LIMIT).map(drop)
+    fn programs(self) -> &'static [OtherProgram] {
+        self.other_programs()
+    }
+
+    fn prepare(shell: &mut dyn Shell, tools: &[Self]) -> Result<()> {
+        shell.check(&programs::warm_up(tools), LIMIT).map(drop)
     }
 
     fn measure(self, shell: &mut dyn Shell, meter: &Meter, contender: Contender, round: u32) -> Result<ToolSample> {
-        let output = shell.check(&self.command(meter.seconds(), contender.is_floor()), LIMIT)?;
+        let limit = LIMIT + Duration::from_secs(meter.seconds().into());
+        let output = shell.check(&self.command(meter.seconds(), contender.is_floor()), limit)?;
         let values = self.values(&output).with_context(|| format!("it printed: {output}"))?;
         ensure!(values.len() == self.figures().len(), "it has {} figures: {output}", values.len());
         Ok(ToolSample { contender, tool: self, round, values })

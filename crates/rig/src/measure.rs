@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::shell::Shell;
 
+/// Beyond what it measures for.
 const PROBE_LIMIT: Duration = Duration::from_mins(1);
 
 /// Latency of a mostly sleeping thread and throughput of the background load that competes with it.
@@ -50,8 +51,8 @@ impl Meter {
     /// Finds out how much work takes a µs. The first probe of a boot is unreliable, because emulators translate code
     /// when it first runs: its figures are dropped, and so are those of the second, which only calibrates.
     pub fn calibrate(shell: &mut dyn Shell, seconds: u32) -> Result<Self> {
-        probe(shell, "--load idle --seconds 1 --warmup 0")?;
-        let value = probe(shell, "--load idle --seconds 1 --warmup 0")?;
+        probe(shell, "--load idle --seconds 1 --warmup 0", PROBE_LIMIT)?;
+        let value = probe(shell, "--load idle --seconds 1 --warmup 0", PROBE_LIMIT)?;
         Ok(Self { iterations_per_us: number(&value, "/iterations_per_us")? as u64, seconds })
     }
 
@@ -69,12 +70,13 @@ impl Meter {
     /// Measures with further options of `scherzo-bench probe`; all that it says.
     pub fn probe(&self, shell: &mut dyn Shell, options: &str) -> Result<Value> {
         let Self { iterations_per_us, seconds } = self;
-        probe(shell, &format!("{options} --seconds {seconds} --calibration {iterations_per_us}"))
+        let limit = PROBE_LIMIT + Duration::from_secs((*seconds).into());
+        probe(shell, &format!("{options} --seconds {seconds} --calibration {iterations_per_us}"), limit)
     }
 }
 
-fn probe(shell: &mut dyn Shell, options: &str) -> Result<Value> {
-    let text = shell.check(&format!("scherzo-bench probe --json {options}"), PROBE_LIMIT)?;
+fn probe(shell: &mut dyn Shell, options: &str, limit: Duration) -> Result<Value> {
+    let text = shell.check(&format!("scherzo-bench probe --json {options}"), limit)?;
     serde_json::from_str(&text).with_context(|| format!("scherzo-bench printed: {text}"))
 }
 

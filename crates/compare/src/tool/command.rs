@@ -9,12 +9,6 @@ pub(super) const NR_STARTS_APART: u32 = 15;
 /// That time, in seconds.
 const START_PAUSE: &str = "0.4";
 
-/// Reads what the tools need from the disk, so that whoever is first does not pay for it.
-pub(super) const WARM_UP: &str = "hackbench -l 1 -g 1 && perf bench sched messaging -g 1 -l 1 && \
-     perf bench sched pipe -l 10 && stress-ng --switch 1 --timeout 1 && cyclictest --policy=other -l 10 -q && \
-     chrt --max && ls / | sed s/a/b/ && scherzo-bench frames --seconds 1 && scherzo-bench requests --seconds 1 && \
-     rm -rf /run/built && cp -r /usr/src/lua /run/built && make -s -C /run/built/src lapi.o && pw-top --version";
-
 /// Plays and listens; its head says how.
 const AUDIO: &str = include_str!("../../guest/audio.sh");
 /// What is built, of the program whose source the guest has: files that take about as long as each other.
