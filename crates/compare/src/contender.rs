@@ -14,7 +14,7 @@ use scherzo_rig::service::{
 };
 use scherzo_rig::shell::Shell;
 
-/// Directory of the peers' programs in the guest.
+/// Directory of the peers' programs on the system that is measured.
 pub const PEER_DIRECTORY: &str = "/usr/lib/scherzo-rig";
 /// Time limit for a peer to load or unload.
 const PEER_LIMIT: Duration = Duration::from_secs(40);
@@ -106,9 +106,13 @@ impl Contender {
         }
     }
 
-    /// Loads the scheduler, if it is not the kernel's own.
+    /// Whether the kernel's own scheduler is in charge.
+    pub(super) const fn is_of_kernel(self) -> bool {
+        matches!(self, Self::Default | Self::Floor | Self::PlainFloor)
+    }
+
+    /// Loads the scheduler, if it is not the kernel's own; none may be loaded before.
     pub(super) fn take_charge(self, shell: &mut dyn Shell) -> Result<()> {
-        ensure_unloaded(shell)?;
         match self {
             Self::Default | Self::Floor => Ok(()),
             Self::PlainFloor => shell.check(HRTICK_OFF, MOMENT).map(drop),

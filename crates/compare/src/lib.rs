@@ -39,6 +39,7 @@ use contender::Contender;
 use program::OtherProgram;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::progress::say;
+use scherzo_rig::service::{MOMENT, ensure_unloaded};
 use scherzo_rig::shell::Shell;
 
 /// A load or a tool: what contenders are measured with.
@@ -92,6 +93,12 @@ impl<M: Measurable> ComparisonPlan<M> {
             load.guest_seconds(self.seconds) * nr_contenders as u32
         };
         self.nr_rounds * self.loads.iter().map(of).sum::<u32>()
+    }
+
+    /// Whether any scheduler is loaded, so that Scherzo must be installed, and the kernel have sched_ext.
+    #[must_use]
+    pub fn needs_product(&self) -> bool {
+        !self.contenders.iter().all(|contender| contender.is_of_kernel())
     }
 
     /// The loads or tools, on one line.
@@ -154,6 +161,8 @@ pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name:
                 continue;
             }
             let turn = take_turn(shell, &meter, plan, contender, round, &name);
+            // Also after an error: the system may be one that somebody goes on to use.
+            let left = contender.leave(shell).with_context(|| format!("{contender} does not leave"));
             match turn {
                 Ok(turn) => samples.extend(turn.into_iter().map(|sample| (contender, sample))),
                 Err(error) if contender.peer().is_some() => {
@@ -163,12 +172,19 @@ pub fn run<M: Measurable>(shell: &mut dyn Shell, plan: &ComparisonPlan<M>, name:
                 }
                 Err(error) => return Err(error),
             }
-            contender.leave(shell).with_context(|| format!("{contender} does not leave"))?;
+            left?;
         }
     }
     let is_in = |contender| left_out.iter().all(|known| known.contender != contender);
     let samples = samples.into_iter().filter_map(|(who, sample)| is_in(who).then_some(sample)).collect();
     Ok(Findings { samples, left_out })
+}
+
+/// Has every contender leave, wherever a run has ended, and ends the loads; the first error counts.
+pub fn leave_all(shell: &mut dyn Shell, contenders: &[Contender]) -> Result<()> {
+    let hogs = shell.check("pkill -x scherzo-bench || true", MOMENT).map(drop);
+    let left: Vec<_> = contenders.iter().map(|contender| contender.leave(shell)).collect();
+    left.into_iter().chain([hogs]).collect()
 }
 
 /// Loads a contender and measures it with everything; it stays loaded.
@@ -180,6 +196,9 @@ fn take_turn<M: Measurable>(
     round: u32,
     name: &str,
 ) -> Result<Vec<M::Sample>> {
+    if plan.needs_product() {
+        ensure_unloaded(shell)?;
+    }
     contender.take_charge(shell).with_context(|| format!("{contender} cannot take charge"))?;
     let measure = |load: &M| {
         let charge = contender.charge(shell)?;
@@ -224,6 +243,46 @@ mod tests {
         }
         assert_eq!(places(1, 3), [0]);
         assert!(places(0, 0).is_empty());
+    }
+
+    /// A system that has neither Scherzo nor sched_ext, and on which the second measurement fails.
+    #[derive(Default)]
+    struct Plain {
+        commands: Vec<String>,
+    }
+
+    impl Shell for Plain {
+        fn run(&mut self, command: &str, _: Duration) -> Result<CommandOutput> {
+            self.commands.push(command.to_owned());
+            let nr_probes = self.commands.iter().filter(|command| *command == "scherzo-bench once").count();
+            let is_missing = command.contains("busctl") || (command == "scherzo-bench once" && nr_probes > 1);
+            let stdout = match command {
+                _ if command.contains("cat state") => "absent\n\n0\n",
+                _ if command.contains("scherzo-bench probe") => "{\"iterations_per_us\": 1}",
+                _ => "",
+            };
+            Ok(CommandOutput { status: is_missing.into(), stdout: stdout.into(), stderr: String::new() })
+        }
+
+        fn patience(&self) -> u32 {
+            1
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_own_scheduler_needs_no_service_and_gets_back_its_features_after_an_error() {
+        let contenders = vec![Contender::Default, Contender::PlainFloor];
+        let plan = ComparisonPlan { loads: vec![Once], contenders: contenders.clone(), nr_rounds: 1, seconds: 1 };
+        assert!(!plan.needs_product());
+        let mut shell = Plain::default();
+        let error = format!("{:#}", run(&mut shell, &plan, "a test").unwrap_err());
+        assert!(error.starts_with("measuring floor, no HRTICK under once"), "{error}");
+        assert!(shell.commands.last().unwrap().contains("echo HRTICK"), "{:?}", shell.commands);
+        let with_scherzo = ComparisonPlan { contenders: vec![Contender::Default, Contender::Scherzo], ..plan };
+        assert!(with_scherzo.needs_product() && run(&mut shell, &with_scherzo, "a test").is_err());
+        let mut left = Plain::default();
+        leave_all(&mut left, &contenders).unwrap();
+        assert!(left.commands.len() == 2 && left.commands[1].contains("echo HRTICK"), "{:?}", left.commands);
     }
 
     /// A system where one peer gives up, another is unloaded by the kernel while it is measured, and a third stays.

@@ -26,10 +26,13 @@ const STATE_DIRECTORY: &str = "/var/lib/scherzo";
 pub const MOMENT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
+/// The state of a sched_ext that the kernel does not have.
+pub const ABSENT: &str = "absent";
+
 /// What the kernel says about sched_ext.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelState {
-    /// `enabled`, `disabled` and what lies between.
+    /// `enabled`, `disabled` and what lies between; [`ABSENT`] if the kernel has no sched_ext.
     pub state: String,
     /// The scheduler's name; empty if none is loaded.
     pub ops: String,
@@ -39,8 +42,9 @@ pub struct KernelState {
 
 /// Reads what the kernel says.
 pub fn kernel(shell: &mut dyn Shell) -> Result<KernelState> {
-    let files = "cd /sys/kernel/sched_ext; cat state; cat root/ops 2>/dev/null || echo; cat enable_seq";
-    let text = shell.check(files, MOMENT)?;
+    let read = "cat state; cat root/ops 2>/dev/null || echo; cat enable_seq";
+    let files = format!("if cd /sys/kernel/sched_ext 2>/dev/null; then {read}; else printf '{ABSENT}\\n\\n0'; fi");
+    let text = shell.check(&files, MOMENT)?;
     let mut lines = text.lines().map(str::to_owned);
     let mut next = || lines.next().context("sched_ext's files are incomplete");
     Ok(KernelState { state: next()?, ops: next()?, enable_seq: next()?.parse()? })
