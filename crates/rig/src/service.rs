@@ -21,7 +21,7 @@ pub const COMPACTION: &str = "/proc/sys/vm/compact_unevictable_allowed";
 /// Bus name, object and interface, as `busctl` wants them.
 pub const TARGET: &str = "org.scherzo.Scheduler1 /org/scherzo/Scheduler1 org.scherzo.Scheduler1";
 /// What the service remembers.
-const STATE_DIRECTORY: &str = "/var/lib/scherzo";
+pub const STATE_DIRECTORY: &str = "/var/lib/scherzo";
 /// Time limit for whatever takes no noticeable time.
 pub const MOMENT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);

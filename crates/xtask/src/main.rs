@@ -8,6 +8,7 @@ mod docs;
 mod guest;
 mod install;
 mod lint;
+mod native;
 mod package;
 mod po;
 mod release_check;
