@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: Scherzo beside the kernel default, its peers, and real-time threads over the default.
 
+mod guests;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,27 +9,17 @@ use std::process::ExitCode;
 use std::slice;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use scherzo_compare::contender::{Contender, PEER_DIRECTORY};
-use scherzo_compare::picture::{Theme, svg};
-use scherzo_compare::provenance::{MachineKind, Provenance};
+use scherzo_compare::contender::Contender;
+use scherzo_compare::provenance::Provenance;
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
-use scherzo_compare::report::{Comparison, Publication, has_generated, replace_generated};
+use scherzo_compare::report::{Comparison, Publication};
 use scherzo_compare::set::BenchmarkSet;
 use scherzo_compare::tool::Tool;
 use scherzo_compare::workload::Workload;
-use scherzo_compare::{self as compare, ComparisonPlan, Measurable, peer};
-use scherzo_rig::kernels::{GuestKernel, Role};
-use scherzo_rig::product;
+use scherzo_compare::{ComparisonPlan, Findings, Measurable};
 use scherzo_rig::progress::say;
-use scherzo_rig::qemu::{GuestMachine, GuestTime};
-use scherzo_rig::rig::{Rig, announce};
-
-const PAGE: &str = "docs/benchmarks.md";
-const RAW: &str = "docs/benchmarks.json";
-const README: &str = "README.md";
-const NR_PARALLEL_GUESTS: usize = 2;
 
 #[derive(Args)]
 pub(crate) struct BenchOptions {
@@ -72,101 +64,103 @@ pub(crate) struct BenchOptions {
 
 pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     options.ensure_sound()?;
-    let rig = Rig::prepare(checkout)?;
-    announce(&rig);
-    let qemu = rig.build_root().output(&[], "qemu-system-x86_64 --version").context("QEMU does not say its version")?;
-    // Before the build: what is built belongs to this commit.
-    let provenance = Provenance::find(checkout, options.command(), MachineKind::guests(&qemu))?;
-    ensure!(!options.publish || provenance.is_committed(), "commit before you publish: figures belong to a commit");
-    let kept = KeptResults::open(rig.cache().path("benchmarks"), &provenance);
-    let publication = Bench { rig: &rig, options, provenance: &provenance, kept }.publication()?;
-    println!("\n{publication}");
-    let raw = serde_json::to_string(&publication)? + "\n";
-    if let Some(path) = &options.json {
-        fs::write(path, &raw).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    if options.publish {
-        Published::new(&publication, raw)?.write(checkout)?;
-    }
-    Ok(verdict(&publication.missed()))
+    guests::run(checkout, options)
+}
+
+/// Where parts are measured.
+trait Ground: Sync {
+    /// What is made once for the parts of a set.
+    type Ready: Sync;
+
+    /// Whose clock tells how long a measurement takes.
+    const CLOCK: &'static str;
+
+    /// How many parts are measured at a time.
+    const NR_PARALLEL: usize;
+
+    /// Makes ready for parts with these contenders.
+    fn prepare(&self, contenders: &[Contender]) -> Result<Self::Ready>;
+
+    /// Measures a part.
+    fn measure<M: Measurable>(&self, part: &BenchmarkPart<M>, ready: &Self::Ready) -> Result<Findings<M>>;
 }
 
 /// A run of the command.
 struct Bench<'a> {
-    rig: &'a Rig,
     options: &'a BenchOptions,
-    provenance: &'a Provenance,
+    /// Releases of the kernels.
+    kernels: Vec<String>,
+    nr_cpus: u32,
+    provenance: Provenance,
     kept: KeptResults,
 }
 
 impl Bench<'_> {
     /// Everything that is asked for, with the days on which it was measured.
-    fn publication(&self) -> Result<Publication> {
+    fn publication<G: Ground>(&self, ground: &G) -> Result<Publication> {
         let mut days = BTreeSet::new();
         // A set that fails leaves the others alone.
-        let core = self.comparisons(BenchmarkSet::Core, &mut days);
-        let peers = self.comparisons(BenchmarkSet::Peers, &mut days);
-        let tools = self.comparisons(BenchmarkSet::Tools, &mut days);
+        let core = self.comparisons(ground, BenchmarkSet::Core, &mut days);
+        let peers = self.comparisons(ground, BenchmarkSet::Peers, &mut days);
+        let tools = self.comparisons(ground, BenchmarkSet::Tools, &mut days);
         let date = days.into_iter().collect::<Vec<_>>().join(", ");
         let provenance = Provenance { date, ..self.provenance.clone() };
         Ok(Publication { provenance, core: core?, peers: peers?, tools: tools? })
     }
 
     /// Of one set; nothing if it is not asked for.
-    fn comparisons<M: Measurable>(&self, set: BenchmarkSet, days: &mut BTreeSet<String>) -> Result<Vec<Comparison<M>>> {
+    fn comparisons<G: Ground, M: Measurable>(
+        &self,
+        ground: &G,
+        set: BenchmarkSet,
+        days: &mut BTreeSet<String>,
+    ) -> Result<Vec<Comparison<M>>> {
         if !self.options.wants(set) {
             return Ok(Vec::new());
         }
-        queue::comparisons(self.provenance, self.results(set)?, days)
+        queue::comparisons(&self.provenance, self.results(ground, set)?, days)
     }
 
     /// The result of every part of the plan: those that are kept, and measured ones for the others.
-    fn results<M: Measurable>(&self, set: BenchmarkSet) -> Result<Vec<PartResult<M>>> {
-        let Self { rig, options, kept, .. } = self;
-        let plan = options.plan(set)?;
-        let kernels = options.kernels(rig)?;
-        let of = |kernel: &&GuestKernel| BenchmarkPart::all_of(set, &kernel.release, options.cpus, &plan);
-        let parts: Vec<BenchmarkPart<M>> = kernels.iter().flat_map(of).collect();
-        let find = |part: &BenchmarkPart<M>| if options.again { None } else { kept.find(part) };
-        let mut found: Vec<_> = parts.iter().map(find).collect();
+    fn results<G: Ground, M: Measurable>(&self, ground: &G, set: BenchmarkSet) -> Result<Vec<PartResult<M>>> {
+        let plan = self.options.plan(set)?;
+        let parts = self.parts(set, &plan);
+        let mut found: Vec<_> = parts.iter().map(|part| self.find(part)).collect();
         let missing: Vec<_> =
             parts.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(part, _)| part).collect();
         say(&format!("{set}: {} of {} parts were measured before", parts.len() - missing.len(), parts.len()));
         if !missing.is_empty() {
-            let payload = payload(rig, &plan.contenders)?;
-            let measured = queue::measure(missing, NR_PARALLEL_GUESTS, kept, |part| self.measure(part, &payload))?;
-            let mut measured = measured.into_iter();
+            let ready = ground.prepare(&plan.contenders)?;
+            let measure = |part: &BenchmarkPart<M>| self.measure(ground, part, &ready);
+            let mut measured = queue::measure(missing, G::NR_PARALLEL, &self.kept, measure)?.into_iter();
             found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = measured.next());
         }
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Boots a guest for a part. On their virtual clocks guests do not disturb each other.
-    fn measure<M: Measurable>(&self, part: &BenchmarkPart<M>, payload: &Path) -> Result<PartResult<M>> {
-        let rig = self.rig;
-        say(&format!("{}: measuring takes {} s of the guest's clock", part.name(), part.plan.guest_seconds()));
+    fn parts<M: Measurable>(&self, set: BenchmarkSet, plan: &ComparisonPlan<M>) -> Vec<BenchmarkPart<M>> {
+        self.kernels.iter().flat_map(|kernel| BenchmarkPart::all_of(set, kernel, self.nr_cpus, plan)).collect()
+    }
+
+    /// What is kept of a part, unless everything is measured anew.
+    fn find<M: Measurable>(&self, part: &BenchmarkPart<M>) -> Option<PartResult<M>> {
+        if self.options.again { None } else { self.kept.find(part) }
+    }
+
+    fn measure<G: Ground, M: Measurable>(
+        &self,
+        ground: &G,
+        part: &BenchmarkPart<M>,
+        ready: &G::Ready,
+    ) -> Result<PartResult<M>> {
+        let seconds = part.plan.guest_seconds();
+        say(&format!("{}: measuring takes {seconds} s by the clock of {}", part.name(), G::CLOCK));
         let begin = Instant::now();
-        let machine = GuestMachine { nr_cpus: part.nr_cpus, time: GuestTime::Virtual, ..GuestMachine::default() };
-        let mut guest = rig.boot_patiently(rig.kernel_by_prefix(&part.kernel)?, &machine, payload)?;
-        let measured = compare::run(&mut guest, &part.plan, &part.kernel)?;
+        let measured = ground.measure(part, ready)?;
         let took_s = begin.elapsed().as_secs();
         say(&format!("{}: took {took_s} s", part.name()));
         Ok(PartResult { part: part.clone(), provenance: self.provenance.clone(), took_s, measured })
     }
-}
-
-/// A disk with Scherzo, and with the peers that take part.
-fn payload(rig: &Rig, contenders: &[Contender]) -> Result<PathBuf> {
-    let tree = tempfile::tempdir()?;
-    product::install(&rig.workspace()?, tree.path())?;
-    let peers: Vec<_> = contenders.iter().filter_map(|contender| contender.peer()).collect();
-    let dir = tree.path().join(PEER_DIRECTORY.trim_start_matches('/'));
-    fs::create_dir_all(&dir)?;
-    for program in peer::programs(rig.cache(), rig.build_root(), &peers)? {
-        let name = program.file_name().context("a program without a name")?;
-        fs::copy(&program, dir.join(name)).with_context(|| format!("cannot install {}", program.display()))?;
-    }
-    rig.payload(tree.path())
 }
 
 /// A missed promise makes the command fail.
@@ -177,38 +171,8 @@ fn verdict(missed: &[String]) -> ExitCode {
     if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What `--publish` writes.
-struct Published {
-    page: [String; 2],
-    raw: String,
-    readme: String,
-    /// With their paths.
-    pictures: Vec<(PathBuf, String)>,
-}
-
-impl Published {
-    fn new(publication: &Publication, raw: String) -> Result<Self> {
-        let draw = |theme: Theme| Ok((Path::new("docs").join(theme.file_name()), svg(publication, theme)?));
-        let pictures = Theme::ALL.into_iter().map(draw).collect::<Result<_>>()?;
-        Ok(Self { page: publication.page(), raw, readme: publication.summary(), pictures })
-    }
-
-    /// All of it, or nothing if a page cannot take its part.
-    fn write(&self, checkout: &Path) -> Result<()> {
-        let read = |name: &str| fs::read_to_string(checkout.join(name)).with_context(|| format!("cannot read {name}"));
-        let mut files = vec![(PathBuf::from(PAGE), replace_generated(&read(PAGE)?, &self.page)?)];
-        let readme = read(README)?;
-        if has_generated(&readme) {
-            files.push((PathBuf::from(README), replace_generated(&readme, slice::from_ref(&self.readme))?));
-        }
-        files.push((PathBuf::from(RAW), self.raw.clone()));
-        files.extend(self.pictures.iter().cloned());
-        for (name, text) in files {
-            fs::write(checkout.join(&name), text).with_context(|| format!("cannot write {}", name.display()))?;
-            say(&format!("wrote {}", name.display()));
-        }
-        Ok(())
-    }
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 impl BenchOptions {
@@ -248,13 +212,6 @@ impl BenchOptions {
         let command = given
             .fold(begin.to_owned(), |command, (option, values)| format!("{command} --{option} {}", values.join(",")));
         format!("{command} --cpus {cpus}")
-    }
-
-    fn kernels<'a>(&self, rig: &'a Rig) -> Result<Vec<&'a GuestKernel>> {
-        if self.kernel.is_empty() {
-            return [Role::Lts, Role::Newest].into_iter().map(|role| rig.kernel(role)).collect();
-        }
-        self.kernel.iter().map(|prefix| rig.kernel_by_prefix(prefix)).collect()
     }
 }
 
@@ -342,39 +299,6 @@ mod tests {
             readme: "Prompt.\n".into(),
             pictures: vec![("docs/light.svg".into(), "<svg/>\n".into())],
         }
-    }
-
-    #[test]
-    fn the_page_and_its_files_are_written_together() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        let read = |name: &str| fs::read_to_string(path(name)).unwrap();
-        fs::create_dir(path("docs")).unwrap();
-        let page = include_str!("../../../docs/benchmarks.md");
-        fs::write(path(PAGE), page).unwrap();
-        fs::write(path(README), "no marks").unwrap();
-        published().write(dir.path()).unwrap();
-        let (title, _) = page.split_once("\n<!-- Generated by").unwrap();
-        let written = read(PAGE);
-        let (head, end) = written.split_once("\n## How it is measured\n").unwrap();
-        assert!(head.starts_with(title) && head.contains("\n\n- Better.\n<!-- to here"), "{head}");
-        assert!(end.contains("\n\nMeasured now.\n\n## Linux\n<!-- to here"), "{end}");
-        let others = [RAW, "docs/light.svg", README].map(read);
-        assert_eq!(others, ["{}\n", "<svg/>\n", "no marks"], "README without marks is left alone");
-        fs::write(path(PAGE), "no marks").unwrap();
-        assert!(Published { raw: "other".into(), ..published() }.write(dir.path()).is_err());
-        assert_eq!(read(RAW), "{}\n", "neither is written");
-    }
-
-    #[test]
-    fn readme_gets_its_part_where_it_has_the_marks() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("docs")).unwrap();
-        fs::write(dir.path().join(PAGE), format!("{MARKS}\n{MARKS}")).unwrap();
-        fs::write(dir.path().join(README), format!("# Scherzo\n\n{MARKS}\nMore.\n")).unwrap();
-        published().write(dir.path()).unwrap();
-        let expected = format!("# Scherzo\n\n{}\nMore.\n", MARKS.replace("old", "Prompt."));
-        assert_eq!(fs::read_to_string(dir.path().join(README)).unwrap(), expected);
     }
 
     #[test]
