@@ -19,6 +19,8 @@ pub const PEER_DIRECTORY: &str = "/usr/lib/scherzo-rig";
 /// Time limit for a peer to load or unload.
 const PEER_LIMIT: Duration = Duration::from_secs(40);
 
+const FEATURES: &str = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+    cat /sys/kernel/debug/sched/features";
 const HRTICK_OFF: &str = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
     cd /sys/kernel/debug/sched && if grep -qw HRTICK features; then touch /run/had-hrtick && echo NO_HRTICK > features; fi";
 const HRTICK_BACK: &str =
@@ -106,8 +108,17 @@ impl Contender {
         }
     }
 
+    /// Why it cannot be measured on this system, whatever is installed; nothing if it can.
+    pub fn find_fault(self, shell: &mut dyn Shell) -> Result<Option<String>> {
+        if self != Self::PlainFloor || shell.run(FEATURES, MOMENT)?.status == 0 {
+            return Ok(None);
+        }
+        Ok(Some("the kernel does not show the features of its own scheduler below /sys/kernel/debug/sched".to_owned()))
+    }
+
     /// Whether the kernel's own scheduler is in charge.
-    pub(super) const fn is_of_kernel(self) -> bool {
+    #[must_use]
+    pub const fn is_of_kernel(self) -> bool {
         matches!(self, Self::Default | Self::Floor | Self::PlainFloor)
     }
 

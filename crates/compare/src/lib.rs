@@ -96,8 +96,7 @@ impl<M: Measurable> ComparisonPlan<M> {
     }
 
     /// Whether any scheduler is loaded, so that Scherzo must be installed, and the kernel have sched_ext.
-    #[must_use]
-    pub fn needs_product(&self) -> bool {
+    fn needs_product(&self) -> bool {
         !self.contenders.iter().all(|contender| contender.is_of_kernel())
     }
 

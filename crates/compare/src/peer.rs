@@ -43,11 +43,20 @@ impl Peer {
         format!("scx_{}", self.name)
     }
 
+    /// Its program if it has been built before.
+    #[must_use]
+    pub fn find_built(self, cache: &Cache) -> Option<PathBuf> {
+        Some(cache.find(&self.program(), &self.recipe())?.join(self.program()))
+    }
+
+    fn recipe(self) -> String {
+        format!("{}{}", self.version, roots::build_recipe())
+    }
+
     /// The directory with its program, built once with the versions that its own lock file names.
     fn build(self, cache: &Cache, build_root: &DebianRoot) -> Result<PathBuf> {
         let name = self.program();
-        let recipe = format!("{}{}", self.version, roots::build_recipe());
-        cache.artefact(&name, &recipe, |path| {
+        cache.artefact(&name, &self.recipe(), |path| {
             // A copy, because its build script writes beside the sources.
             let source = tempfile::tempdir()?;
             copy_tree(&download(&name, self.version)?, source.path())?;

@@ -28,7 +28,8 @@ impl OtherProgram {
     pub fn find_fault(self, shell: &mut dyn Shell) -> Result<Option<String>> {
         let Self { name, debian, fedora, trial } = self;
         if shell.run(&format!("command -v {name}"), LIMIT)?.status != 0 {
-            return Ok(Some(format!("{name} is not installed; it is in {debian} (Debian) or {fedora} (Fedora)")));
+            let fedora = if fedora == debian { "too".to_owned() } else { format!("in {fedora}") };
+            return Ok(Some(format!("{name} is not installed; in Debian it is in {debian}, in Fedora {fedora}")));
         }
         let output = shell.run(trial, LIMIT)?;
         let words = format!("{}{}", output.stderr, output.stdout);
@@ -61,14 +62,14 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_told_with_its_package_and_what_does_not_work_with_its_words() {
-        let program = |name, trial| {
+        let fault = |name, trial| {
             OtherProgram { name, debian: "some-package", fedora: "another", trial }.find_fault(&mut Plain)
         };
-        assert_eq!(program("ls", "ls / >/dev/null").unwrap(), None);
-        let expected = "no-such is not installed; it is in some-package (Debian) or another (Fedora)";
-        assert_eq!(program("no-such", "true").unwrap().as_deref(), Some(expected));
+        assert_eq!(fault("ls", "ls / >/dev/null").unwrap(), None);
+        let expected = "no-such is not installed; in Debian it is in some-package, in Fedora in another";
+        assert_eq!(fault("no-such", "true").unwrap().as_deref(), Some(expected));
         let broken = "echo; echo 'not for this kernel' >&2; exit 2";
-        assert_eq!(program("ls", broken).unwrap(), Some(format!("`{broken}` fails: not for this kernel")));
-        assert_eq!(program("ls", "false").unwrap().as_deref(), Some("`false` fails: it says nothing"));
+        assert_eq!(fault("ls", broken).unwrap(), Some(format!("`{broken}` fails: not for this kernel")));
+        assert_eq!(fault("ls", "false").unwrap().as_deref(), Some("`false` fails: it says nothing"));
     }
 }

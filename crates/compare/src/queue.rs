@@ -30,7 +30,7 @@ pub struct BenchmarkPart<M: Measurable> {
     pub set: BenchmarkSet,
     /// The kernel's release.
     pub kernel: String,
-    /// Virtual CPUs.
+    /// CPUs; virtual ones in a guest.
     pub nr_cpus: u32,
     /// What is measured.
     pub plan: ComparisonPlan<M>,

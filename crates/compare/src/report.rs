@@ -29,6 +29,9 @@ const END: &str = "<!-- to here -->";
 pub struct Publication {
     /// Where it comes from.
     pub provenance: Provenance,
+    /// What the machine lacks, and what else a reader should know of it, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Of the core set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub core: Vec<Comparison<Workload>>,
@@ -90,7 +93,11 @@ fn loads(set: &[Comparison<Workload>]) -> impl Iterator<Item = (&Comparison<Work
 
 impl fmt::Display for Publication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.headline(), self.tables())
+        let Self { provenance, notes, core, peers, tools } = self;
+        writeln!(f, "{provenance}")?;
+        notes.iter().try_for_each(|note| write!(f, "\n{note}\n"))?;
+        core.iter().chain(peers).try_for_each(|comparison| write!(f, "\n{comparison}"))?;
+        tools.iter().try_for_each(|comparison| write!(f, "\n{comparison}"))
     }
 }
 
@@ -111,7 +118,7 @@ pub struct Comparison<M: Measurable> {
     pub set: BenchmarkSet,
     /// The kernel's release.
     pub kernel: String,
-    /// Virtual CPUs.
+    /// CPUs; virtual ones in a guest.
     pub nr_cpus: u32,
     /// What was measured, and how often.
     pub plan: ComparisonPlan<M>,
@@ -272,8 +279,13 @@ pub(super) mod tests {
         let mut tools = comparison("7.3", BenchmarkSet::Tools, &[Tool::Hackbench], contenders, samples);
         let (loads, why) = ("hackbench".into(), "BPF program is too large".into());
         tools.measured.left_out.push(LeftOut { contender: Contender::Peer(RUSTLAND), loads, why });
-        let core = vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)];
-        publication_of(core, vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)], vec![tools])
+        Publication {
+            provenance,
+            notes: Vec::new(),
+            core: vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)],
+            peers: vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)],
+            tools: vec![tools],
+        }
     }
 
     #[test]
@@ -305,16 +317,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_page_and_readme_have_the_picture_and_the_terminal_has_not() {
-        let publication = publication();
-        let (picture, text) = (picture::element("", &Panel::all_of(&publication)), publication.to_string());
-        let [head, tables] = publication.page();
-        assert!(head.starts_with(&picture), "{head}");
-        assert_eq!(format!("{}\n{tables}", &head[picture.len() + 1..]), text);
-        assert!(picture.starts_with("<picture>") && !text.contains("<picture>"), "{text}");
-        let summary = publication.summary();
-        let figures = "</picture>\n\n- Passing messages: hackbench: Scherzo 1.10 s, kernel default 1.00 s\n";
-        assert!(summary.starts_with("<picture>") && summary.ends_with(figures), "{summary}");
+    fn notes_stand_before_the_tables_as_paragraphs() {
+        let notes = vec!["Left out: switch: there is no stress-ng".into(), "It was warm.".into()];
+        let text = Publication { notes, ..publication() }.to_string();
+        let expected = "a computer.\n\nLeft out: switch: there is no stress-ng\n\nIt was warm.\n\n## Linux 6.18";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Cache {
     ///
     /// `recipe` is all that the artefact depends on. Runs that want the same artefact wait for each other.
     pub fn artefact(&self, kind: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-        let path = self.path(&format!("{kind}-{:016x}", hash(recipe)));
+        let path = self.artefact_path(kind, recipe);
         let _lock = self.lock(kind)?;
         if !path.exists() {
             let partial = self.path(&format!("{kind}.partial"));
@@ -55,6 +55,16 @@ impl Cache {
         // Marks the artefact as in use.
         File::open(&path)?.set_modified(SystemTime::now())?;
         Ok(path)
+    }
+
+    /// The same artefact if it has been made.
+    #[must_use]
+    pub fn find(&self, kind: &str, recipe: &str) -> Option<PathBuf> {
+        Some(self.artefact_path(kind, recipe)).filter(|path| path.exists())
+    }
+
+    fn artefact_path(&self, kind: &str, recipe: &str) -> PathBuf {
+        self.path(&format!("{kind}-{:016x}", hash(recipe)))
     }
 
     /// Removes artefacts of older recipes that no checkout has used for long.
@@ -109,6 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path()).unwrap();
         let mut made = 0;
+        assert_eq!(cache.find("thing", "one"), None);
         for recipe in ["one", "one", "two"] {
             cache
                 .artefact("thing", recipe, |path| {
@@ -118,6 +129,7 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(made, 2);
+        assert!(cache.find("thing", "one").is_some_and(|path| fs::read_to_string(path).unwrap() == "one"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: Scherzo beside the kernel default, its peers, and real-time threads over the default.
 
 mod guests;
+mod host;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,9 +10,10 @@ use std::process::ExitCode;
 use std::slice;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use scherzo_compare::contender::Contender;
+use scherzo_compare::program::OtherProgram;
 use scherzo_compare::provenance::Provenance;
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
 use scherzo_compare::report::{Comparison, Publication};
@@ -23,11 +25,17 @@ use scherzo_rig::progress::say;
 
 #[derive(Args)]
 pub(crate) struct BenchOptions {
+    /// Measure on this machine itself, which takes hours; asks before it installs Scherzo, and removes it at the end
+    #[arg(long, conflicts_with_all = ["kernel", "cpus", "publish"])]
+    native: bool,
+    /// With --native: write the page into this file; without it into one in this directory that is called by processor and kernel
+    #[arg(long, value_name = "FILE", requires = "native")]
+    page: Option<PathBuf>,
     /// What to measure: core (every mode, scx_rustland and the floors by our own probe), peers (the same loads with
     /// scx_rustland, scx_bpfland, scx_lavd and scx_cosmos), tools (hackbench, perf bench, stress-ng, cyclictest, starting
-    /// programs, and frames of a game, with the same peers)
-    #[arg(long, value_name = "SET", default_value = "core")]
-    set: BenchmarkSet,
+    /// programs, and frames of a game, with the same peers). Without it core; with --native all, unless --load is given
+    #[arg(long, value_name = "SET")]
+    set: Option<BenchmarkSet>,
     /// Kernels, by the beginning of their version; without it the long-term and the newest one
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     kernel: Vec<String>,
@@ -57,14 +65,14 @@ pub(crate) struct BenchOptions {
     /// README.md gets a picture and three figures if it has the marks of a generated part
     #[arg(long, conflicts_with_all = ["set", "kernel", "load", "who"])]
     publish: bool,
-    /// Write every measurement into this file
+    /// Write every measurement into this file; with --native it is beside the page otherwise
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 pub(crate) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     options.ensure_sound()?;
-    guests::run(checkout, options)
+    if options.native { host::run(checkout, options) } else { guests::run(checkout, options) }
 }
 
 /// Where parts are measured.
@@ -85,6 +93,41 @@ trait Ground: Sync {
     fn measure<M: Measurable>(&self, part: &BenchmarkPart<M>, ready: &Self::Ready) -> Result<Findings<M>>;
 }
 
+/// What cannot be measured, for want of something.
+#[derive(Default)]
+struct Lacks {
+    contenders: Vec<Contender>,
+    programs: Vec<OtherProgram>,
+    /// For the page.
+    notes: Vec<String>,
+}
+
+impl Lacks {
+    fn add_contender(&mut self, contender: Contender, why: &str) {
+        self.contenders.push(contender);
+        self.note(&format!("Left out: {contender}: {why}."));
+    }
+
+    /// Those of these names need the program.
+    fn add_program(&mut self, program: OtherProgram, names: &str, why: &str) {
+        self.programs.push(program);
+        self.note(&format!("Left out: {names}: {why}."));
+    }
+
+    fn note(&mut self, text: &str) {
+        say(text);
+        self.notes.push(text.to_owned());
+    }
+
+    fn allow<M: Measurable>(&self, load: M) -> bool {
+        load.programs().iter().all(|program| !self.programs.contains(program))
+    }
+
+    fn allow_contender(&self, contender: Contender) -> bool {
+        !self.contenders.contains(&contender)
+    }
+}
+
 /// A run of the command.
 struct Bench<'a> {
     options: &'a BenchOptions,
@@ -93,6 +136,7 @@ struct Bench<'a> {
     nr_cpus: u32,
     provenance: Provenance,
     kept: KeptResults,
+    lacks: Lacks,
 }
 
 impl Bench<'_> {
@@ -105,7 +149,8 @@ impl Bench<'_> {
         let tools = self.comparisons(ground, BenchmarkSet::Tools, &mut days);
         let date = days.into_iter().collect::<Vec<_>>().join(", ");
         let provenance = Provenance { date, ..self.provenance.clone() };
-        Ok(Publication { provenance, core: core?, peers: peers?, tools: tools? })
+        let notes = self.lacks.notes.clone();
+        Ok(Publication { provenance, notes, core: core?, peers: peers?, tools: tools? })
     }
 
     /// Of one set; nothing if it is not asked for.
@@ -123,7 +168,7 @@ impl Bench<'_> {
 
     /// The result of every part of the plan: those that are kept, and measured ones for the others.
     fn results<G: Ground, M: Measurable>(&self, ground: &G, set: BenchmarkSet) -> Result<Vec<PartResult<M>>> {
-        let plan = self.options.plan(set)?;
+        let plan = self.plan(set)?;
         let parts = self.parts(set, &plan);
         let mut found: Vec<_> = parts.iter().map(|part| self.find(part)).collect();
         let missing: Vec<_> =
@@ -136,6 +181,40 @@ impl Bench<'_> {
             found.iter_mut().filter(|found| found.is_none()).for_each(|found| *found = measured.next());
         }
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// What is asked for, as far as it can be measured.
+    fn plan<M: Measurable>(&self, set: BenchmarkSet) -> Result<ComparisonPlan<M>> {
+        let mut plan = self.options.plan::<M>(set)?;
+        plan.contenders.retain(|contender| self.lacks.allow_contender(*contender));
+        let has_somebody = |load: &M| plan.contenders.iter().any(|contender| load.has(*contender));
+        plan.loads.retain(|load| self.lacks.allow(*load) && has_somebody(load));
+        Ok(plan)
+    }
+
+    /// All contenders that are measured.
+    fn contenders(&self) -> Vec<Contender> {
+        let contenders = self.options.contenders().into_iter();
+        contenders.filter(|contender| self.lacks.allow_contender(*contender)).collect()
+    }
+
+    /// How long all parts take of which no result is kept; fails if there is nothing to measure at all.
+    fn missing_seconds(&self) -> Result<u32> {
+        let of_probe = [BenchmarkSet::Core, BenchmarkSet::Peers].map(|set| self.missing_of::<Workload>(set));
+        let missing = of_probe.into_iter().chain([self.missing_of::<Tool>(BenchmarkSet::Tools)]);
+        let missing: Vec<_> = missing.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        ensure!(!missing.is_empty(), "nothing that is asked for can be measured on this machine");
+        Ok(missing.iter().sum())
+    }
+
+    /// Seconds for each part of a set; 0 for those of which a result is kept.
+    fn missing_of<M: Measurable>(&self, set: BenchmarkSet) -> Result<Vec<u32>> {
+        if !self.options.wants(set) {
+            return Ok(Vec::new());
+        }
+        let plan = self.plan::<M>(set)?;
+        let seconds = |part: &BenchmarkPart<M>| self.find(part).map_or(part.plan.guest_seconds(), |_| 0);
+        Ok(self.parts(set, &plan).iter().map(seconds).collect())
     }
 
     fn parts<M: Measurable>(&self, set: BenchmarkSet, plan: &ComparisonPlan<M>) -> Vec<BenchmarkPart<M>> {
@@ -177,18 +256,30 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 impl BenchOptions {
     fn wants(&self, set: BenchmarkSet) -> bool {
-        self.publish || self.set == set
+        let wants_all = self.publish || (self.native && self.load.is_empty());
+        self.set.map_or(wants_all || set == BenchmarkSet::Core, |wanted| wanted == set)
+    }
+
+    fn contenders_of(&self, set: BenchmarkSet) -> Vec<Contender> {
+        if self.who.is_empty() { set.contenders() } else { self.who.clone() }
+    }
+
+    /// Those of all sets that are asked for, each once, in the order of the tables.
+    fn contenders(&self) -> Vec<Contender> {
+        let sets = BenchmarkSet::ALL.into_iter().filter(|set| self.wants(*set));
+        let wanted: Vec<_> = sets.flat_map(|set| self.contenders_of(set)).collect();
+        Contender::ALL.into_iter().filter(|contender| wanted.contains(contender)).collect()
     }
 
     fn plan<M: Measurable>(&self, set: BenchmarkSet) -> Result<ComparisonPlan<M>> {
-        let contenders = if self.who.is_empty() { set.contenders() } else { self.who.clone() };
+        let contenders = self.contenders_of(set);
         let (nr_rounds, seconds) = (self.rounds.unwrap_or(set.nr_rounds()), self.seconds.unwrap_or(set.seconds()));
         Ok(ComparisonPlan { loads: chosen(&self.load)?, contenders, nr_rounds, seconds })
     }
 
     /// Fails before anything is built if a load has no such name.
     fn ensure_sound(&self) -> Result<()> {
-        match self.set {
+        match self.set.unwrap_or(BenchmarkSet::Core) {
             BenchmarkSet::Core | BenchmarkSet::Peers => chosen::<Workload>(&self.load).map(drop),
             BenchmarkSet::Tools => chosen::<Tool>(&self.load).map(drop),
         }
@@ -207,11 +298,13 @@ impl BenchOptions {
             ("seconds", &number(seconds)),
         ];
         let given = lists.iter().filter(|(_, values)| !values.is_empty());
-        let begin =
-            if self.publish { "cargo xtask bench --publish" } else { &format!("cargo xtask bench --set {set}") };
-        let command = given
-            .fold(begin.to_owned(), |command, (option, values)| format!("{command} --{option} {}", values.join(",")));
-        format!("{command} --cpus {cpus}")
+        let set = if self.publish || self.native { *set } else { Some(set.unwrap_or(BenchmarkSet::Core)) };
+        let chosen = [("publish", self.publish), ("native", self.native)].into_iter().filter(|(_, is_given)| *is_given);
+        let begin = chosen.fold("cargo xtask bench".to_owned(), |begin, (option, _)| format!("{begin} --{option}"));
+        let begin = set.iter().fold(begin, |begin, set| format!("{begin} --set {set}"));
+        let command =
+            given.fold(begin, |command, (option, values)| format!("{command} --{option} {}", values.join(",")));
+        if self.native { command } else { format!("{command} --cpus {cpus}") }
     }
 }
 
@@ -239,6 +332,7 @@ fn chosen<M: Measurable>(names: &[String]) -> Result<Vec<M>> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use scherzo_compare::provenance::MachineKind;
 
     use super::*;
 
@@ -287,6 +381,9 @@ mod tests {
         assert_eq!(wanted(""), [true, false, false]);
         assert_eq!(wanted("--set tools"), [false, false, true]);
         assert_eq!(wanted("--publish"), [true, true, true]);
+        assert_eq!(wanted("--native"), [true, true, true]);
+        assert_eq!(wanted("--native --set peers"), [false, true, false]);
+        assert_eq!(wanted("--native --load hog1"), [true, false, false]);
         assert!(Cli::try_parse_from(["bench", "--publish", "--set", "core"]).is_err());
     }
 
@@ -299,6 +396,51 @@ mod tests {
             readme: "Prompt.\n".into(),
             pictures: vec![("docs/light.svg".into(), "<svg/>\n".into())],
         }
+    }
+
+    #[test]
+    fn a_machine_of_its_own_has_its_kernel_and_cpus_and_is_not_published() {
+        for other in ["--kernel=6.18", "--cpus=4", "--publish"] {
+            assert!(Cli::try_parse_from(["bench", "--native", other]).is_err(), "{other}");
+        }
+        assert!(Cli::try_parse_from(["bench", "--page", "here.md"]).is_err());
+    }
+
+    #[test]
+    fn all_contenders_are_those_of_every_set_that_is_wanted() {
+        let ids = |arguments: &str| options(arguments).contenders().into_iter().map(Contender::id).collect::<Vec<_>>();
+        let all = Contender::ALL.map(Contender::id);
+        assert_eq!(ids("--native"), all);
+        assert_eq!(ids("--native --who floor,default"), ["default", "floor"]);
+        assert!(!ids("--native --set core").contains(&"lavd"));
+    }
+
+    #[test]
+    fn what_is_kept_need_not_be_measured_and_what_is_lacking_cannot() {
+        let dir = tempfile::tempdir().unwrap();
+        let provenance = Provenance {
+            commit: "abc".into(),
+            date: "2026-01-02".into(),
+            command: "cargo xtask bench".into(),
+            machine: MachineKind::Host,
+            host: "a computer".into(),
+        };
+        let options = options("--native --load hog1,idle --who default,scherzo --rounds 2 --seconds 8");
+        let kept = KeptResults::open(dir.path().to_owned(), &provenance);
+        let kernels = vec!["6.18".into()];
+        let mut bench = Bench { options: &options, kernels, nr_cpus: 2, provenance, kept, lacks: Lacks::default() };
+        assert_eq!(bench.missing_seconds().unwrap(), 2 * 2 * 2 * (8 + 2));
+        let plan = bench.plan::<Workload>(BenchmarkSet::Core).unwrap();
+        for part in bench.parts(BenchmarkSet::Core, &plan) {
+            let measured = Findings { samples: Vec::new(), left_out: Vec::new() };
+            bench.kept.keep(&PartResult { part, provenance: bench.provenance.clone(), took_s: 1, measured }).unwrap();
+        }
+        assert_eq!(bench.missing_seconds().unwrap(), 0);
+        bench.lacks.add_contender(Contender::Scherzo, "it is not there");
+        assert_eq!(bench.missing_seconds().unwrap(), 2 * 2 * (8 + 2), "others are measured anew without it");
+        bench.lacks.add_contender(Contender::Default, "nor is this");
+        assert_eq!(bench.contenders(), []);
+        assert!(bench.missing_seconds().is_err());
     }
 
     #[test]
@@ -318,5 +460,8 @@ mod tests {
         assert_eq!(told(&format!("{chosen} --again --json /tmp/raw.json")), format!("cargo xtask bench {chosen}"));
         assert_eq!(told("--publish"), "cargo xtask bench --publish --cpus 4");
         assert_eq!(told(""), "cargo xtask bench --set core --cpus 4");
+        assert_eq!(told("--native --again --page here.md"), "cargo xtask bench --native");
+        let native = "--native --set tools --load hackbench --who default,floor --rounds 1";
+        assert_eq!(told(native), format!("cargo xtask bench {native}"));
     }
 }

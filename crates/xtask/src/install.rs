@@ -100,7 +100,7 @@ pub(crate) fn uninstall(options: &Directories) -> Result<ExitCode> {
 }
 
 /// Cargo's target directory, which does not depend on where this is run.
-fn target(checkout: &Path) -> PathBuf {
+pub(crate) fn target(checkout: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout.join("target"), |dir| checkout.join(dir))
 }
 

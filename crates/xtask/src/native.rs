@@ -19,6 +19,8 @@ use scherzo_rig::shell::{CommandOutput, Native, Shell};
 use scherzo_rig::{product, roots};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::test::guarded;
+
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const INSTALL_LIMIT: Duration = Duration::from_mins(1);
 /// A person may have to type a password.
@@ -150,7 +152,8 @@ impl<'a> Installation<'a> {
     /// Installs, does something, and removes everything, also if one of both has failed or was interrupted.
     pub(crate) fn during<T>(&self, work: impl FnOnce(LocalShell) -> Result<T>) -> Result<T> {
         let shell = LocalShell::new(None)?;
-        let outcome = self.install().and_then(|()| work(shell));
+        // A terminal that is closed has whoever prints on it panic.
+        let outcome = guarded(|| self.install().and_then(|()| work(shell)));
         let removed = Native.check(&self.removal(), INSTALL_LIMIT);
         let removed = removed.context("not everything that was installed is removed");
         outcome.and_then(|value| removed.map(|_| value))

@@ -127,7 +127,7 @@ pub(crate) fn run(checkout: &Path, options: &TestOptions) -> Result<ExitCode> {
 }
 
 /// Turns a panic into an error: whatever a part of the run does, its end is printed.
-fn guarded(part: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn guarded<T>(part: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|_| bail!("it panicked; what it said stands above"))
 }
 

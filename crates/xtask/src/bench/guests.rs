@@ -16,7 +16,7 @@ use scherzo_rig::progress::say;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 
-use super::{Bench, BenchOptions, Ground, verdict, write};
+use super::{Bench, BenchOptions, Ground, Lacks, verdict, write};
 
 const PAGE: &str = "docs/benchmarks.md";
 const RAW: &str = "docs/benchmarks.json";
@@ -31,7 +31,8 @@ pub(super) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     ensure!(!options.publish || provenance.is_committed(), "commit before you publish: figures belong to a commit");
     let kept = KeptResults::open(rig.cache().path("benchmarks"), &provenance);
     let kernels = kernels(options, &rig)?.into_iter().map(|kernel| kernel.release.clone()).collect();
-    let bench = Bench { options, kernels, nr_cpus: options.cpus, provenance, kept };
+    let lacks = Lacks::default();
+    let bench = Bench { options, kernels, nr_cpus: options.cpus, provenance, kept, lacks };
     let publication = bench.publication(&Guests { rig: &rig })?;
     let text = publication.to_string();
     println!("\n{text}");
