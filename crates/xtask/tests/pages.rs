@@ -10,6 +10,7 @@ const FOLDERS: &[&str] = &[
     "docs",
     "docs/decisions",
     "docs/design",
+    "docs/machines",
     "packaging",
     "packaging/arch",
     "packaging/debian",
