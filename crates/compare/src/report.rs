@@ -73,10 +73,11 @@ impl Publication {
 
     /// With where they come from.
     fn tables(&self) -> String {
-        let Self { provenance, core, peers, tools } = self;
+        let Self { provenance, notes, core, peers, tools } = self;
+        let notes = notes.iter().map(|note| format!("\n{note}\n")).collect::<String>();
         let probed = core.iter().chain(peers).map(ToString::to_string);
         let all: Vec<_> = probed.chain(tools.iter().map(ToString::to_string)).collect();
-        format!("{provenance}\n\n{}", all.join("\n"))
+        format!("{provenance}\n{notes}\n{}", all.join("\n"))
     }
 
     /// The generated part of README: the picture, and the first of its figures.
@@ -93,11 +94,7 @@ fn loads(set: &[Comparison<Workload>]) -> impl Iterator<Item = (&Comparison<Work
 
 impl fmt::Display for Publication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { provenance, notes, core, peers, tools } = self;
-        writeln!(f, "{provenance}")?;
-        notes.iter().try_for_each(|note| write!(f, "\n{note}\n"))?;
-        core.iter().chain(peers).try_for_each(|comparison| write!(f, "\n{comparison}"))?;
-        tools.iter().try_for_each(|comparison| write!(f, "\n{comparison}"))
+        write!(f, "{}\n{}", self.headline(), self.tables())
     }
 }
 
@@ -248,7 +245,7 @@ pub(super) mod tests {
             machine: MachineKind::guests("10"),
             host: "a computer".into(),
         };
-        Publication { provenance, core, peers, tools }
+        Publication { provenance, notes: Vec::new(), core, peers, tools }
     }
 
     /// Of two rounds.
@@ -279,13 +276,19 @@ pub(super) mod tests {
         let mut tools = comparison("7.3", BenchmarkSet::Tools, &[Tool::Hackbench], contenders, samples);
         let (loads, why) = ("hackbench".into(), "BPF program is too large".into());
         tools.measured.left_out.push(LeftOut { contender: Contender::Peer(RUSTLAND), loads, why });
-        Publication {
-            provenance,
-            notes: Vec::new(),
-            core: vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)],
-            peers: vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)],
-            tools: vec![tools],
-        }
+        publication_of(
+            vec![of_probe("6.18", BenchmarkSet::Core, 98.0), of_probe("7.3", BenchmarkSet::Core, 96.0)],
+            vec![of_probe("7.3", BenchmarkSet::Peers, 98.0)],
+            vec![tools],
+        )
+    }
+
+    #[test]
+    fn notes_stand_before_the_tables_as_paragraphs() {
+        let notes = vec!["Left out: switch: there is no stress-ng".into(), "It was warm.".into()];
+        let text = Publication { notes, ..publication() }.to_string();
+        let expected = "a computer.\n\nLeft out: switch: there is no stress-ng\n\nIt was warm.\n\n## Linux 6.18";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
@@ -314,14 +317,6 @@ pub(super) mod tests {
         assert_eq!(headings, expected);
         assert!(text.contains("\n\nLeft out: scx_rustland (hackbench): BPF program is too large\n"), "{text}");
         assert!(text.contains("\n### Tools: Promises: 0 of 1 met\n\n- NOT MET: hackbench: 1.10 s"), "{text}");
-    }
-
-    #[test]
-    fn notes_stand_before_the_tables_as_paragraphs() {
-        let notes = vec!["Left out: switch: there is no stress-ng".into(), "It was warm.".into()];
-        let text = Publication { notes, ..publication() }.to_string();
-        let expected = "a computer.\n\nLeft out: switch: there is no stress-ng\n\nIt was warm.\n\n## Linux 6.18";
-        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

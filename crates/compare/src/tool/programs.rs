@@ -36,12 +36,8 @@ const MAKE: OtherProgram = OtherProgram {
 };
 const PW_TOP: OtherProgram =
     OtherProgram { name: "pw-top", debian: "pipewire-bin", fedora: "pipewire-utils", trial: "pw-top --version" };
-const WIREPLUMBER: OtherProgram = OtherProgram {
-    name: "wireplumber",
-    debian: "wireplumber",
-    fedora: "wireplumber",
-    trial: "wireplumber --version",
-};
+const WIREPLUMBER: OtherProgram =
+    OtherProgram { name: "wireplumber", debian: "wireplumber", fedora: "wireplumber", trial: "wireplumber --version" };
 const PYTHON: OtherProgram =
     OtherProgram { name: "python3", debian: "python3", fedora: "python3", trial: "python3 -c 'import wave'" };
 
