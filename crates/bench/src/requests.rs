@@ -72,12 +72,13 @@ fn measure(options: &Requests) -> Result<RequestsReport> {
     become_prompt(options.rt)?;
     let window = MeasuredTime::start(options.warmup, options.seconds);
     loads.announce(window)?;
-    let task = Task { window, calibration, work_ns: options.work_us * 1_000, pause_ns: options.pause_us * 1_000 };
-    let teams = (0..options.messengers).map(|_| Team::start(options.nr_workers()?, task));
+    let work =
+        RequestWork { window, calibration, work_ns: options.work_us * 1_000, pause_ns: options.pause_us * 1_000 };
+    let teams = (0..options.messengers).map(|_| RequestTeam::start(options.nr_workers()?, work));
     let teams = teams.collect::<Result<Vec<_>>>()?;
-    let mut samples = SamplesNs::default();
+    let mut samples = RequestSamplesNs::default();
     for team in teams {
-        let SamplesNs { wake, done } = team.join()?;
+        let RequestSamplesNs { wake, done } = team.join()?;
         samples.wake.extend(wake);
         samples.done.extend(done);
     }
@@ -96,7 +97,7 @@ impl Requests {
 
 /// What a worker does for a request, and until when.
 #[derive(Debug, Clone, Copy)]
-struct Task {
+struct RequestWork {
     window: MeasuredTime,
     calibration: Calibration,
     work_ns: u64,
@@ -105,7 +106,7 @@ struct Task {
 
 /// What was measured, in ns, in no particular order.
 #[derive(Debug, Default)]
-struct SamplesNs {
+struct RequestSamplesNs {
     /// From the messenger's call to the worker running.
     wake: Vec<u64>,
     /// From the call to the request being served.
@@ -138,14 +139,14 @@ impl Desk {
 }
 
 /// A messenger and its workers.
-struct Team {
+struct RequestTeam {
     desk: Arc<Desk>,
     messenger: JoinHandle<()>,
-    workers: Vec<JoinHandle<SamplesNs>>,
+    workers: Vec<JoinHandle<RequestSamplesNs>>,
 }
 
-impl Team {
-    fn start(nr_workers: u32, task: Task) -> Result<Self> {
+impl RequestTeam {
+    fn start(nr_workers: u32, work: RequestWork) -> Result<Self> {
         let desk = Arc::new(Desk::default());
         let messenger = {
             let desk = Arc::clone(&desk);
@@ -153,17 +154,17 @@ impl Team {
         };
         let start_worker = |_| {
             let (desk, messenger) = (Arc::clone(&desk), messenger.thread().clone());
-            thread::Builder::new().name("worker".into()).spawn(move || serve(&desk, &messenger, task))
+            thread::Builder::new().name("worker".into()).spawn(move || serve(&desk, &messenger, work))
         };
         let workers = (0..nr_workers).map(start_worker).collect::<Result<_, _>>()?;
         Ok(Self { desk, messenger, workers })
     }
 
     /// Waits for the window to end: the messenger stays until no worker needs it.
-    fn join(self) -> Result<SamplesNs> {
-        let mut all = SamplesNs::default();
+    fn join(self) -> Result<RequestSamplesNs> {
+        let mut all = RequestSamplesNs::default();
         for worker in self.workers {
-            let SamplesNs { wake, done } = worker.join().map_err(|_| anyhow!("a worker panicked"))?;
+            let RequestSamplesNs { wake, done } = worker.join().map_err(|_| anyhow!("a worker panicked"))?;
             all.wake.extend(wake);
             all.done.extend(done);
         }
@@ -184,9 +185,9 @@ fn call_workers(desk: &Desk) {
     }
 }
 
-fn serve(desk: &Desk, messenger: &Thread, task: Task) -> SamplesNs {
-    let Task { window, calibration, work_ns, pause_ns } = task;
-    let mut samples = SamplesNs::default();
+fn serve(desk: &Desk, messenger: &Thread, work: RequestWork) -> RequestSamplesNs {
+    let RequestWork { window, calibration, work_ns, pause_ns } = work;
+    let mut samples = RequestSamplesNs::default();
     let called_at_ns = Arc::new(AtomicU64::new(0));
     while now_ns() < window.end_ns {
         called_at_ns.store(0, Ordering::Release);
@@ -230,7 +231,7 @@ struct RequestsReport {
 }
 
 impl RequestsReport {
-    fn new(options: &Requests, samples: SamplesNs) -> Result<Self> {
+    fn new(options: &Requests, samples: RequestSamplesNs) -> Result<Self> {
         let nr_requests = samples.done.len();
         let measured_s = (options.seconds * SECOND_NS) as f64 / 1e9;
         Ok(Self {
@@ -278,8 +279,8 @@ mod tests {
     #[test]
     fn every_worker_is_called_again_and_again_and_all_end() {
         let window = MeasuredTime { begin_ns: now_ns(), end_ns: now_ns() + 300_000_000 };
-        let task = Task { window, calibration: "1".parse().unwrap(), work_ns: 0, pause_ns: 2_000_000 };
-        let samples = Team::start(3, task).unwrap().join().unwrap();
+        let work = RequestWork { window, calibration: "1".parse().unwrap(), work_ns: 0, pause_ns: 2_000_000 };
+        let samples = RequestTeam::start(3, work).unwrap().join().unwrap();
         assert_eq!(samples.wake.len(), samples.done.len());
         // At most 150 each in that time; three of them at least a few.
         assert!((15..=450).contains(&samples.done.len()), "{}", samples.done.len());
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_told_are_requests_a_second_and_both_latencies() {
         let options = options(&["--seconds", "2", "--workers", "3"]);
-        let samples = SamplesNs { wake: vec![1_000, 3_000], done: vec![400_000, 500_000] };
+        let samples = RequestSamplesNs { wake: vec![1_000, 3_000], done: vec![400_000, 500_000] };
         let report = RequestsReport::new(&options, samples).unwrap();
         assert_eq!((report.nr_requests, report.requests_per_s, report.workers), (2, 1.0, 3));
         assert_eq!((report.wake_us.max, report.done_us.p50), (3.0, 400.0));

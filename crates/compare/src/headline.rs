@@ -2,7 +2,7 @@
 
 use super::contender::Contender;
 use super::report::Publication;
-use super::standing::{Class, Source, Standing, Versus};
+use super::standing::{FigureSource, Standing, StandingVerdict, Versus};
 use super::summary::Figure;
 use super::table::number;
 use super::tool::FigureKind;
@@ -69,7 +69,7 @@ fn furthest_ahead(versus: &[Versus<'_>]) -> String {
     if versus.is_empty() {
         return "Where Scherzo is ahead of the kernel's default was not measured.".to_owned();
     }
-    match furthest(versus, Class::Better) {
+    match furthest(versus, StandingVerdict::Better) {
         Some(told) => format!("Scherzo is furthest ahead of the kernel's default {told}."),
         None => "Nothing that was measured is better with Scherzo than with the kernel's default.".to_owned(),
     }
@@ -79,7 +79,7 @@ fn furthest_ahead(versus: &[Versus<'_>]) -> String {
 fn furthest_behind(default: &[Versus<'_>], peers: &[Versus<'_>]) -> String {
     let (mut behind, mut nowhere) = (Vec::new(), Vec::new());
     for (versus, whom) in [(default, "the kernel's default"), (peers, "the best peer")] {
-        match furthest(versus, Class::Worse) {
+        match furthest(versus, StandingVerdict::Worse) {
             Some(told) => behind.push(format!("behind {whom} {told}")),
             None if versus.is_empty() => {}
             None => nowhere.push(whom),
@@ -100,7 +100,7 @@ fn equal(versus: &[Versus<'_>]) -> String {
     if let Some(told) = throughput(versus) {
         return told;
     }
-    match versus.iter().find(|one| one.class() == Class::Equal) {
+    match versus.iter().find(|one| one.class() == StandingVerdict::Equal) {
         Some(one) => format!("What is equal to the kernel's default includes {} ({}).", place(one.standing), both(one)),
         None if versus.is_empty() => "What is equal to the kernel's default was not measured.".to_owned(),
         None => "Nothing that was measured is equal to the kernel's default.".to_owned(),
@@ -110,7 +110,7 @@ fn equal(versus: &[Versus<'_>]) -> String {
 /// Of every load together, if any was measured.
 fn throughput(versus: &[Versus<'_>]) -> Option<String> {
     let of_load = |one: &Versus<'_>| match one.standing.source {
-        Source::Probe(load, Figure::Throughput) => {
+        FigureSource::Probe(load, Figure::Throughput) => {
             let told = format!("{:.2} (`{load}`, Linux {})", one.ratio(), version(one.standing.kernel));
             Some((one.ratio(), one.class(), told))
         }
@@ -119,7 +119,7 @@ fn throughput(versus: &[Versus<'_>]) -> Option<String> {
     let loads: Vec<_> = versus.iter().filter_map(of_load).collect();
     let (_, _, least) = loads.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (_, _, most) = loads.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let nr_equal = match loads.iter().filter(|(_, class, _)| *class == Class::Equal).count() {
+    let nr_equal = match loads.iter().filter(|(_, class, _)| *class == StandingVerdict::Equal).count() {
         0 => "none".to_owned(),
         nr => nr.to_string(),
     };
@@ -131,7 +131,7 @@ fn throughput(versus: &[Versus<'_>]) -> Option<String> {
 }
 
 /// Of those of a class, the furthest by a factor and the furthest in points: one does not measure the other.
-fn furthest(versus: &[Versus<'_>], class: Class) -> Option<String> {
+fn furthest(versus: &[Versus<'_>], class: StandingVerdict) -> Option<String> {
     let of = |kind| {
         let of_these = versus.iter().filter(|one| one.class() == class && one.standing.source.kind() == kind);
         // Nothing is a multiple of zero.
@@ -161,7 +161,7 @@ fn both(versus: &Versus<'_>) -> String {
 
 /// How many are better, equal and worse, each with its verb.
 fn counts(versus: &[Versus<'_>]) -> [String; 3] {
-    [Class::Better, Class::Equal, Class::Worse].map(|class| {
+    [StandingVerdict::Better, StandingVerdict::Equal, StandingVerdict::Worse].map(|class| {
         match versus.iter().filter(|one| one.class() == class).count() {
             0 => "none is".to_owned(),
             1 => "1 is".to_owned(),

@@ -3,7 +3,7 @@
 use super::contender::Contender;
 use super::headline::version;
 use super::report::Publication;
-use super::standing::{Source, Standing};
+use super::standing::{FigureSource, Standing};
 use super::summary::{Figure, Spread};
 use super::tool::{FrameLoad, GameShape, Tool};
 use super::workload::Workload;
@@ -14,7 +14,7 @@ struct Measure {
     title: &'static str,
     /// What exactly is measured.
     about: &'static str,
-    source: Source,
+    source: FigureSource,
 }
 
 /// In the order of the picture; README tells the first [`NR_TOLD`] that were measured.
@@ -22,32 +22,32 @@ const MEASURES: [Measure; 6] = [
     Measure {
         title: "Frames a game misses beside two hogs per CPU",
         about: "60 frames a second, 8 + 1.5 ms a frame",
-        source: Source::Tool(Tool::Frames(GameShape::Heavy, FrameLoad::Hog2), 0),
+        source: FigureSource::Tool(Tool::Frames(GameShape::Heavy, FrameLoad::Hog2), 0),
     },
     Measure {
         title: "Delay of a wake-up beside two hogs per CPU",
         about: "99th percentile",
-        source: Source::Probe(Workload::Hog2, Figure::TimerP99),
+        source: FigureSource::Probe(Workload::Hog2, Figure::TimerP99),
     },
     Measure {
         title: "Starting a program beside two hogs per CPU",
         about: "a shell with two commands",
-        source: Source::Tool(Tool::ProgramStart, 0),
+        source: FigureSource::Tool(Tool::ProgramStart, 0),
     },
     Measure {
         title: "Frames a game misses beside hogs at nice 19",
         about: "8 + 1.5 ms a frame, two hogs per CPU",
-        source: Source::Tool(Tool::Frames(GameShape::Heavy, FrameLoad::Niced), 0),
+        source: FigureSource::Tool(Tool::Frames(GameShape::Heavy, FrameLoad::Niced), 0),
     },
     Measure {
         title: "Passing messages: hackbench",
         about: "time for all of them",
-        source: Source::Tool(Tool::Hackbench, 0),
+        source: FigureSource::Tool(Tool::Hackbench, 0),
     },
     Measure {
         title: "Throughput of two hogs per CPU",
         about: "what they compute beside light tasks",
-        source: Source::Probe(Workload::Hog2, Figure::Throughput),
+        source: FigureSource::Probe(Workload::Hog2, Figure::Throughput),
     },
 ];
 
@@ -151,8 +151,8 @@ pub(super) mod tests {
             (MEASURES[4].source, [1.02, 2.91, 1.08, 1.3, 0.99, 1.01]),
         ];
         let values = measured.iter().filter_map(|(source, values)| match source {
-            Source::Tool(tool, _) => Some((*tool, *values)),
-            Source::Probe(..) => None,
+            FigureSource::Tool(tool, _) => Some((*tool, *values)),
+            FigureSource::Probe(..) => None,
         });
         let (tools, values): (Vec<_>, Vec<_>) = values.unzip();
         let samples = std::iter::zip(&tools, values)

@@ -148,17 +148,17 @@ fn description(panels: &[Panel<'_>]) -> String {
 }
 
 /// Where a row of panels begins, and how high it is.
-struct Row {
+struct PanelRow {
     y: f64,
     height: f64,
 }
 
-fn rows(panels: &[Panel<'_>]) -> Vec<Row> {
+fn rows(panels: &[Panel<'_>]) -> Vec<PanelRow> {
     let mut y = HEAD_HEIGHT;
     let of = |row: &[Panel<'_>]| {
         let nr_bars = row.iter().map(|panel| panel.bars().count()).max().unwrap_or(0);
         let height = PANEL_HEAD_HEIGHT + nr_bars as f64 * ROW_HEIGHT;
-        let row = Row { y, height };
+        let row = PanelRow { y, height };
         y += height + PANEL_GAP;
         row
     };
@@ -167,7 +167,7 @@ fn rows(panels: &[Panel<'_>]) -> Vec<Row> {
 
 /// The weight of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Weight {
+enum FontWeight {
     Normal,
     Bold,
 }
@@ -177,7 +177,7 @@ struct Label<'a> {
     x: f64,
     y: f64,
     size: f64,
-    weight: Weight,
+    weight: FontWeight,
     fill: &'a str,
     text: &'a str,
 }
@@ -190,7 +190,7 @@ struct Pen<'a> {
 
 impl Pen<'_> {
     /// The whole picture within its root element.
-    fn picture(&mut self, panels: &[Panel<'_>], rows: &[Row], height: f64) -> io::Result<()> {
+    fn picture(&mut self, panels: &[Panel<'_>], rows: &[PanelRow], height: f64) -> io::Result<()> {
         self.words("title", "title", TITLE)?;
         self.words("desc", "description", &description(panels))?;
         self.rectangle(0.0, 0.0, WIDTH, height, self.palette.background)?;
@@ -207,21 +207,21 @@ impl Pen<'_> {
         let Palette { text, muted, .. } = self.palette;
         let kernel = panels.first().map_or("", Panel::kernel);
         let place = format!("Linux {kernel} in a virtual machine. A hog is a process that computes without a pause.");
-        self.label(&Label { x: MARGIN, y: 24.0, size: 16.0, weight: Weight::Bold, fill: text, text: TITLE })?;
-        self.label(&Label { x: MARGIN, y: 42.0, size: 12.0, weight: Weight::Normal, fill: muted, text: &place })?;
+        self.label(&Label { x: MARGIN, y: 24.0, size: 16.0, weight: FontWeight::Bold, fill: text, text: TITLE })?;
+        self.label(&Label { x: MARGIN, y: 42.0, size: 12.0, weight: FontWeight::Normal, fill: muted, text: &place })?;
         let rounds = "The thin lines go from the least of the rounds to the most.";
         let y = height - 12.0;
-        self.label(&Label { x: MARGIN, y, size: 12.0, weight: Weight::Normal, fill: muted, text: rounds })
+        self.label(&Label { x: MARGIN, y, size: 12.0, weight: FontWeight::Normal, fill: muted, text: rounds })
     }
 
     fn panel(&mut self, panel: &Panel<'_>, x: f64, y: f64) -> io::Result<()> {
         let Palette { text, muted, .. } = self.palette;
-        let bold = Label { x, y: y + 13.0, size: 13.0, weight: Weight::Bold, fill: text, text: panel.title() };
+        let bold = Label { x, y: y + 13.0, size: 13.0, weight: FontWeight::Bold, fill: text, text: panel.title() };
         self.label(&bold)?;
         self.label(&Label {
             y: y + 31.0,
             size: 12.0,
-            weight: Weight::Normal,
+            weight: FontWeight::Normal,
             fill: muted,
             text: &panel.note(),
             ..bold
@@ -240,7 +240,7 @@ impl Pen<'_> {
     /// A row: the name, which ends where the bar starts, the bar, and the value behind it.
     fn bar(&mut self, who: Contender, spread: &Spread, value: &str, scale: &Scale, x: f64, y: f64) -> io::Result<()> {
         let Palette { text, .. } = self.palette;
-        let weight = if who == Contender::Scherzo { Weight::Bold } else { Weight::Normal };
+        let weight = if who == Contender::Scherzo { FontWeight::Bold } else { FontWeight::Normal };
         let baseline = y + BAR_HEIGHT - 2.5;
         let name = who.to_string();
         self.label(&Label { x: x - NAME_WIDTH, y: baseline, size: 12.0, weight, fill: text, text: &name })?;
@@ -257,7 +257,7 @@ impl Pen<'_> {
         let Label { x, y, size, weight, fill, text } = *label;
         let [x, y, size] = [x, y, size].map(pixels);
         let attributes = [("x", &*x), ("y", &y), ("font-size", &size), ("fill", fill)];
-        let bold = (weight == Weight::Bold).then_some(("font-weight", "bold"));
+        let bold = (weight == FontWeight::Bold).then_some(("font-weight", "bold"));
         let element = self.writer.create_element("text").with_attributes(attributes.into_iter().chain(bold));
         element.write_text_content(BytesText::new(text)).map(drop)
     }

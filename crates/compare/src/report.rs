@@ -68,13 +68,13 @@ impl Publication {
     }
 
     fn headline(&self) -> String {
-        headline::sentences(self).map(|sentence| format!("- {sentence}\n")).concat()
+        headline::sentences(self).iter().flat_map(|sentence| ["- ", sentence, "\n"]).collect()
     }
 
     /// With where they come from.
     fn tables(&self) -> String {
         let Self { provenance, notes, core, peers, tools } = self;
-        let notes = notes.iter().map(|note| format!("\n{note}\n")).collect::<String>();
+        let notes: String = notes.iter().flat_map(|note| ["\n", note, "\n"]).collect();
         let probed = core.iter().chain(peers).map(ToString::to_string);
         let all: Vec<_> = probed.chain(tools.iter().map(ToString::to_string)).collect();
         format!("{provenance}\n{notes}\n{}", all.join("\n"))
@@ -203,7 +203,7 @@ pub fn replace_generated(page: &str, generated: &[String]) -> Result<String> {
     for part in generated {
         let (before, after) = rest.split_once(BEGIN).context("the page lacks a mark where a generated part begins")?;
         let (_, after) = after.split_once(END).context("the page lacks the mark where a generated part ends")?;
-        done += &format!("{before}{BEGIN}\n\n{}\n{END}", part.trim_end());
+        done = format!("{done}{before}{BEGIN}\n\n{}\n{END}", part.trim_end());
         rest = after;
     }
     ensure!(!has_generated(rest), "the page has more generated parts than there are texts for");

@@ -10,14 +10,14 @@ use super::workload::Workload;
 
 /// What a figure is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum FigureSource {
     /// Our own probe under a load.
     Probe(Workload, Figure),
     /// A tool, by the place among its figures.
     Tool(Tool, usize),
 }
 
-impl Source {
+impl FigureSource {
     /// Names it in a sentence.
     pub(super) fn name(self) -> String {
         match self {
@@ -25,7 +25,7 @@ impl Source {
             Self::Tool(tool, place) => {
                 let figure = &tool.figures()[place];
                 match (figure.kind, figure.name) {
-                    (FigureKind::Percentage, name) => format!("{} {name} in `{tool}`", tool.missable()),
+                    (FigureKind::Percentage, name) => format!("{} {name} in `{tool}`", tool.counted()),
                     (FigureKind::Amount, "") => format!("`{tool}`"),
                     (FigureKind::Amount, name) => format!("{name} in `{tool}`"),
                 }
@@ -69,7 +69,7 @@ impl Source {
 /// A figure of Scherzo on a kernel, with those of the default and of the peers as far as they were measured.
 #[derive(Debug, Clone)]
 pub(super) struct Standing<'a> {
-    pub(super) source: Source,
+    pub(super) source: FigureSource,
     pub(super) kernel: &'a str,
     pub(super) ours: Spread,
     pub(super) rivals: Vec<(Contender, Spread)>,
@@ -84,21 +84,21 @@ impl<'a> Standing<'a> {
             let samples = &comparison.measured.samples;
             found.extend(Figure::ALL.into_iter().filter_map(|figure| {
                 let of = |who| spread(samples, who, load, figure);
-                Self::new(Source::Probe(load, figure), &comparison.kernel, of)
+                Self::new(FigureSource::Probe(load, figure), &comparison.kernel, of)
             }));
         }
         for comparison in &publication.tools {
             for &tool in &comparison.plan.loads {
                 let figures = Judged::all_of(&comparison.measured.samples, tool).enumerate();
                 found.extend(figures.filter_map(|(place, figure)| {
-                    Self::new(Source::Tool(tool, place), &comparison.kernel, |who| figure.of(who))
+                    Self::new(FigureSource::Tool(tool, place), &comparison.kernel, |who| figure.of(who))
                 }));
             }
         }
         found
     }
 
-    fn new(source: Source, kernel: &'a str, of: impl Fn(Contender) -> Option<Spread>) -> Option<Self> {
+    fn new(source: FigureSource, kernel: &'a str, of: impl Fn(Contender) -> Option<Spread>) -> Option<Self> {
         let lower_is_better = source.lower_is_better()?;
         let ours = of(Contender::Scherzo)?;
         let rivals = rivals().filter_map(|who| Some((who, of(who)?))).collect();
@@ -125,7 +125,7 @@ impl<'a> Standing<'a> {
 
 /// What comes of comparing two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum StandingVerdict {
     Better,
     /// No further apart than the rounds of both are among themselves, or than the method resolves.
     Equal,
@@ -141,15 +141,15 @@ pub(super) struct Versus<'a> {
 }
 
 impl Versus<'_> {
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> StandingVerdict {
         let Self { standing: Standing { source, ours, lower_is_better, .. }, who, theirs } = self;
         let distance = (ours.middle - theirs.middle).abs();
         if ours.is_within(theirs) || distance <= source.resolution(*who) * theirs.middle {
-            Class::Equal
+            StandingVerdict::Equal
         } else if (ours.middle < theirs.middle) == *lower_is_better {
-            Class::Better
+            StandingVerdict::Better
         } else {
-            Class::Worse
+            StandingVerdict::Worse
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
         Spread::of(values.to_vec()).unwrap()
     }
 
-    fn class(source: Source, who: Contender, ours: &[f64], theirs: &[f64]) -> Class {
+    fn class(source: FigureSource, who: Contender, ours: &[f64], theirs: &[f64]) -> StandingVerdict {
         let values = |contender| match contender {
             Contender::Scherzo => Some(spread_of(ours)),
             _ => (contender == who).then(|| spread_of(theirs)),
@@ -196,31 +196,37 @@ mod tests {
 
     #[test]
     fn what_the_method_does_not_resolve_is_equal() {
-        use Class::{Better, Equal, Worse};
+        use StandingVerdict::{Better, Equal, Worse};
         let beside = |source, who| move |ours| class(source, who, &[ours], &[100.0]);
         let default = Contender::Default;
-        let throughput = beside(Source::Probe(Workload::Hog1, Figure::Throughput), default);
+        let throughput = beside(FigureSource::Probe(Workload::Hog1, Figure::Throughput), default);
         assert_eq!([96.9, 97.1, 102.9, 103.1].map(throughput), [Worse, Equal, Equal, Better]);
-        let latency = beside(Source::Probe(Workload::Hog1, Figure::TimerP99), default);
+        let latency = beside(FigureSource::Probe(Workload::Hog1, Figure::TimerP99), default);
         assert_eq!([84.9, 85.1, 114.9, 115.1].map(latency), [Better, Equal, Equal, Worse]);
-        let rare = |who| beside(Source::Probe(Workload::Hog1, Figure::PipeP999), who);
+        let rare = |who| beside(FigureSource::Probe(Workload::Hog1, Figure::PipeP999), who);
         assert_eq!([59.9, 60.1, 139.9, 140.1].map(rare(default)), [Better, Equal, Equal, Worse]);
         assert_eq!([69.9, 70.1, 129.9, 130.1].map(rare(Contender::Peer(RUSTLAND))), [Better, Equal, Equal, Worse]);
-        assert_eq!([84.9, 85.1, 115.1].map(beside(Source::Tool(FRAMES, 1), default)), [Better, Equal, Worse]);
-        let hackbench = beside(Source::Tool(Tool::Hackbench, 0), default);
+        assert_eq!([84.9, 85.1, 115.1].map(beside(FigureSource::Tool(FRAMES, 1), default)), [Better, Equal, Worse]);
+        let hackbench = beside(FigureSource::Tool(Tool::Hackbench, 0), default);
         assert_eq!([99.9, 100.0, 100.1].map(hackbench), [Better, Equal, Worse]);
-        let switch = beside(Source::Tool(Tool::Switch, 0), default);
+        let switch = beside(FigureSource::Tool(Tool::Switch, 0), default);
         assert_eq!([99.9, 100.1].map(switch), [Worse, Better]);
     }
 
     #[test]
     fn what_the_rounds_differ_by_is_equal() {
-        let hackbench = Source::Tool(Tool::Hackbench, 0);
+        let hackbench = FigureSource::Tool(Tool::Hackbench, 0);
         let of = |ours: &[f64]| class(hackbench, Contender::Default, ours, &[1.0, 1.2]);
-        assert_eq!((of(&[0.9, 0.9]), of(&[1.0, 1.05]), of(&[1.1, 1.5])), (Class::Better, Class::Equal, Class::Equal));
+        assert_eq!(
+            (of(&[0.9, 0.9]), of(&[1.0, 1.05]), of(&[1.1, 1.5])),
+            (StandingVerdict::Better, StandingVerdict::Equal, StandingVerdict::Equal)
+        );
         // Shares have no resolution of their own: of zero, any part would be nothing.
-        let missed = |ours: &[f64]| class(Source::Tool(FRAMES, 0), Contender::Default, ours, &[0.0]);
-        assert_eq!((missed(&[0.0]), missed(&[0.1]), missed(&[0.0, 0.2])), (Class::Equal, Class::Worse, Class::Equal));
+        let missed = |ours: &[f64]| class(FigureSource::Tool(FRAMES, 0), Contender::Default, ours, &[0.0]);
+        assert_eq!(
+            (missed(&[0.0]), missed(&[0.1]), missed(&[0.0, 0.2])),
+            (StandingVerdict::Equal, StandingVerdict::Worse, StandingVerdict::Equal)
+        );
     }
 
     #[test]
@@ -242,7 +248,7 @@ mod tests {
             .map(|f| format!("{f} under `hog1`"));
         let expected: Vec<_> = ["7.3", "6.18"].iter().flat_map(|k| names.iter().map(|n| (*k, n.clone()))).collect();
         assert_eq!(judged, expected);
-        let p50 = found.iter().filter(|one| one.source == Source::Probe(Workload::Hog1, Figure::TimerP50));
+        let p50 = found.iter().filter(|one| one.source == FigureSource::Probe(Workload::Hog1, Figure::TimerP50));
         assert_eq!(p50.map(|one| one.ours.middle).collect::<Vec<_>>(), [3.0, 1.0]);
         assert!(found.iter().all(|one| one.rivals.len() == 1), "a floor is no rival");
     }

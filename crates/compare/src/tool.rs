@@ -184,7 +184,7 @@ impl Tool {
     }
 
     /// What is counted where it is missed.
-    pub(super) const fn missable(self) -> &'static str {
+    pub(super) const fn counted(self) -> &'static str {
         if matches!(self, Self::Audio(_)) { "cycles of sound" } else { "frames" }
     }
 

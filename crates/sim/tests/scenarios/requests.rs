@@ -2,7 +2,7 @@
 
 use scherzo_sim::{BaselineScheduler, GroupReport, Scenario, SimulationOptions, SimulationReport, run};
 
-use super::{all_rules_hold, outcome, scenario};
+use super::{all_rules_hold, known_fault, outcome, scenario};
 
 fn under_eevdf(scenario: &Scenario) -> SimulationReport {
     run(scenario, &SimulationOptions { baseline: Some(BaselineScheduler::Eevdf), ..SimulationOptions::default() })

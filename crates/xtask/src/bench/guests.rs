@@ -14,7 +14,7 @@ use scherzo_rig::product;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 
-use super::published::Published;
+use super::published::PublishedFiles;
 use super::{Bench, BenchOptions, Ground, Lacks, verdict, write};
 
 const NR_PARALLEL_GUESTS: usize = 2;
@@ -37,7 +37,7 @@ pub(super) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
         write(path, &raw)?;
     }
     if options.publish {
-        Published::new(&publication, raw)?.write(checkout)?;
+        PublishedFiles::new(&publication, raw)?.write(checkout)?;
     }
     Ok(verdict(&publication.missed()))
 }
