@@ -177,7 +177,7 @@ impl Tool {
             Self::Requests | Self::RequestsBesideHogs => {
                 &const { [rate("served", "requests/s"), percentile("wake p99"), percentile("done p99")] }
             }
-            Self::Build => &const { [MISSED, percentile("wake p99"), amount("build", "s")] },
+            Self::Build => &const { [MISSED, percentile("wake p99"), amount("time", "s")] },
             Self::Audio(_) => &const { [MISSED] },
             Self::Frames(..) => &const { [MISSED, percentile("wake p95"), percentile("wake p99")] },
         }
