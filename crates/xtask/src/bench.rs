@@ -51,7 +51,7 @@ pub(crate) struct BenchOptions {
     /// How often to measure each; without it 5 times, and 3 of the tools
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// How long each time, in seconds of the guest's clock, if it has no end of its own; without it 10, and 8 of the tools
+    /// How long each time, in seconds of the guest's clock, if it has no end of its own; without it 10, and 6 of the tools
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: Option<u32>,
     /// Virtual CPUs

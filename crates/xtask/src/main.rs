@@ -49,7 +49,7 @@ enum XtaskCommand {
     ///
     /// Boots guests on a clock that counts instructions, and measures the contenders in turns. In software emulation a
     /// guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. On both kernels, on two free
-    /// cores, the core set takes about 80 minutes, the peers and the tools 2 hours each; building the four peers, once, 20
+    /// cores, the core set takes about 80 minutes, the peers 2 hours and the tools 3; building the four peers, once, 20
     /// minutes more. A run that is interrupted goes on where it was. A quick look, of about 3 minutes: --kernel 6.18
     /// --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::BenchOptions),
