@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(plan("", BenchmarkSet::Core), (6, 5, 10));
         assert_eq!(plan("", BenchmarkSet::Peers), (7, 5, 10));
-        assert_eq!(plan("", BenchmarkSet::Tools), (7, 3, 8));
+        assert_eq!(plan("", BenchmarkSet::Tools), (7, 3, 6));
         assert_eq!(plan("--who lavd,cosmos --rounds 1 --seconds 2", BenchmarkSet::Tools), (2, 1, 2));
     }
 
