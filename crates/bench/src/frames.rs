@@ -16,7 +16,7 @@ use crate::game::{Done, Game, periods};
 use crate::groups::{GRAMMAR, LoadGroup};
 use crate::helper::Helper;
 use crate::probe::become_prompt;
-use crate::report::{LatenessPercentiles, rounded};
+use crate::report::{LatenessPercentiles, rounded, show};
 use crate::shares::{GroupShare, HEADING, Loads};
 use crate::solver::{Claimant, nice_weight};
 use crate::work::Calibration;
@@ -68,13 +68,7 @@ fn milliseconds(text: &str) -> Result<f64> {
 }
 
 pub(crate) fn run(options: &Frames) -> Result<()> {
-    let report = measure(options)?;
-    if options.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    show(&measure(options)?, options.json)
 }
 
 fn measure(options: &Frames) -> Result<FramesReport> {

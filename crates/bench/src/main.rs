@@ -38,7 +38,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::background::{Background, LoadKind};
 use crate::clock::MeasuredTime;
 use crate::kernel::Counters;
-use crate::report::ProbeReport;
+use crate::report::{ProbeReport, show};
 use crate::work::Calibration;
 
 #[derive(Parser)]
@@ -125,13 +125,7 @@ fn main() -> ExitCode {
 }
 
 fn run_probe(options: &ProbeOptions) -> Result<()> {
-    let report = measure(options)?;
-    if options.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    show(&measure(options)?, options.json)
 }
 
 fn measure(options: &ProbeOptions) -> Result<ProbeReport> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::ProbeOptions;
@@ -141,6 +142,16 @@ impl fmt::Display for LatenessPercentiles {
 pub(crate) fn percentile(sorted: &[u64], per_mille: usize) -> u64 {
     let rank = (sorted.len() * per_mille).div_ceil(1_000);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+/// Prints a report for a person, or as one JSON object.
+pub(crate) fn show<R: fmt::Display + Serialize>(report: &R, as_json: bool) -> Result<()> {
+    if as_json {
+        println!("{}", serde_json::to_string(report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
 }
 
 /// Rounded to one part in `parts`.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::clock::{MeasuredTime, SECOND_NS, now_ns, sleep_until};
 use crate::groups::{GRAMMAR, LoadGroup};
 use crate::probe::become_prompt;
-use crate::report::{LatenessPercentiles, rounded};
+use crate::report::{LatenessPercentiles, rounded, show};
 use crate::shares::Loads;
 use crate::work::{Calibration, occupy};
 
@@ -56,13 +56,7 @@ pub(crate) struct Requests {
 }
 
 pub(crate) fn run(options: &Requests) -> Result<()> {
-    let report = measure(options)?;
-    if options.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    show(&measure(options)?, options.json)
 }
 
 fn measure(options: &Requests) -> Result<RequestsReport> {

@@ -11,7 +11,7 @@ use crate::clock::{MeasuredTime, sleep_until};
 use crate::groups::{GRAMMAR, LoadGroup, SchedPolicy, ensure_distinct};
 use crate::hierarchy::Hierarchy;
 use crate::members::{GotNs, Members};
-use crate::report::rounded;
+use crate::report::{rounded, show};
 use crate::solver::{self, Claimant, IDLE_WEIGHT, nice_weight};
 use crate::work::Calibration;
 
@@ -46,12 +46,7 @@ pub(crate) fn run(options: &Shares) -> Result<()> {
         nr_cpus: loads.nr_cpus,
         groups: loads.finish(window, &[])?,
     };
-    if options.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    show(&report, options.json)
 }
 
 #[derive(Debug, Serialize)]

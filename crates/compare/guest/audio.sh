@@ -65,17 +65,23 @@ with wave.open(sys.argv[1], "wb") as tone:
     tone.writeframes(second * 120)
 PYTHON
 
+fail() {
+	echo "$1" >&2
+	cat "$dir/log" >&2
+	exit 1
+}
+
 # Waits until a command succeeds.
 await() {
 	tries=0
 	until sh -c "$1"; do
 		tries=$((tries + 1))
-		[ $tries -lt 100 ] || { echo "waited in vain for: $1" >&2; exit 1; }
+		[ $tries -lt 100 ] || fail "waited in vain for: $1"
 		sleep 0.1
 	done
 }
 start() {
-	"$@" >"$dir/log" 2>&1 &
+	"$@" >>"$dir/log" 2>&1 &
 	started="$started $!"
 }
 start $policy pipewire -c "$dir/pipewire.conf"
@@ -85,15 +91,18 @@ start $policy pw-cat --playback --latency 256 "$dir/tone.wav"
 player=$!
 await "pw-link -l | grep -q 'null-sink:playback_FR'"
 start "$@"
+load=$!
 sleep 2
 
 # Errors of the player so far, and the clock in ms. The first list has no figures yet.
 count() {
 	errors=$(pw-top -b -n 2 | awk '$NF == "pw-cat" { errors = $9 } END { print errors }')
+	[ -n "$errors" ] || fail "pw-top does not know the player"
 	echo "$errors $(($(date +%s%N) / 1000000))"
 }
 before=$(count)
 sleep "$seconds"
 after=$(count)
-kill -0 "$player"
+running=$(ps -o stat= -p "$player" "$load" | grep -c '^[^Z]')
+[ "$running" -eq 2 ] || fail "the player or the load has ended"
 echo "$before $after" | awk '{ cycles = ($4 - $2) * 48 / 256; printf "%.2f\n", 100 * ($3 - $1) / cycles }'

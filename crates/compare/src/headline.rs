@@ -100,7 +100,7 @@ fn equal(versus: &[Versus<'_>]) -> String {
     if let Some(told) = throughput(versus) {
         return told;
     }
-    match versus.iter().find(|one| one.class() == StandingVerdict::Equal) {
+    match versus.iter().find(|one| one.verdict() == StandingVerdict::Equal) {
         Some(one) => format!("What is equal to the kernel's default includes {} ({}).", place(one.standing), both(one)),
         None if versus.is_empty() => "What is equal to the kernel's default was not measured.".to_owned(),
         None => "Nothing that was measured is equal to the kernel's default.".to_owned(),
@@ -112,7 +112,7 @@ fn throughput(versus: &[Versus<'_>]) -> Option<String> {
     let of_load = |one: &Versus<'_>| match one.standing.source {
         FigureSource::Probe(load, Figure::Throughput) => {
             let told = format!("{:.2} (`{load}`, Linux {})", one.ratio(), version(one.standing.kernel));
-            Some((one.ratio(), one.class(), told))
+            Some((one.ratio(), one.verdict(), told))
         }
         _ => None,
     };
@@ -133,7 +133,7 @@ fn throughput(versus: &[Versus<'_>]) -> Option<String> {
 /// Of those of a class, the furthest by a factor and the furthest in points: one does not measure the other.
 fn furthest(versus: &[Versus<'_>], class: StandingVerdict) -> Option<String> {
     let of = |kind| {
-        let of_these = versus.iter().filter(|one| one.class() == class && one.standing.source.kind() == kind);
+        let of_these = versus.iter().filter(|one| one.verdict() == class && one.standing.source.kind() == kind);
         // Nothing is a multiple of zero.
         let known = of_these.filter(|one| one.distance().is_finite());
         known.reduce(|furthest, one| if one.distance() > furthest.distance() { one } else { furthest })
@@ -162,7 +162,7 @@ fn both(versus: &Versus<'_>) -> String {
 /// How many are better, equal and worse, each with its verb.
 fn counts(versus: &[Versus<'_>]) -> [String; 3] {
     [StandingVerdict::Better, StandingVerdict::Equal, StandingVerdict::Worse].map(|class| {
-        match versus.iter().filter(|one| one.class() == class).count() {
+        match versus.iter().filter(|one| one.verdict() == class).count() {
             0 => "none is".to_owned(),
             1 => "1 is".to_owned(),
             nr => format!("{nr} are"),

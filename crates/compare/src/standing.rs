@@ -141,7 +141,7 @@ pub(super) struct Versus<'a> {
 }
 
 impl Versus<'_> {
-    pub(super) fn class(&self) -> StandingVerdict {
+    pub(super) fn verdict(&self) -> StandingVerdict {
         let Self { standing: Standing { source, ours, lower_is_better, .. }, who, theirs } = self;
         let distance = (ours.middle - theirs.middle).abs();
         if ours.is_within(theirs) || distance <= source.resolution(*who) * theirs.middle {
@@ -191,7 +191,7 @@ mod tests {
         };
         let standing = Standing::new(source, "7.3", values).unwrap();
         let versus = if who == Contender::Default { standing.beside_default() } else { standing.beside_best_peer() };
-        versus.unwrap().class()
+        versus.unwrap().verdict()
     }
 
     #[test]
