@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::survival::ensure_accounted;
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
-    COMPACTION, MOMENT, call, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_undisturbed,
-    ensure_unloaded, journal, kernel, property, start_load, statistic, with_user_seat,
+    COMPACTION, MOMENT, call, end_load, engine_pid, ensure_loaded, ensure_responsive, ensure_responsive_in,
+    ensure_undisturbed, ensure_unloaded, journal, kernel, property, start_load, statistic, with_user_seat,
 };
 use scherzo_rig::shell::Shell;
 
@@ -63,7 +63,7 @@ pub(super) fn every_mode_under_load(guest: &mut Guest) -> Result<()> {
             call(guest, "SetPreemption", &format!("b {preemption}"))?;
             ensure!(property(guest, "Mode")? == mode);
             ensure!(property(guest, "Preemption")? == preemption);
-            ensure_responsive(guest)?;
+            ensure_responsive_in(guest, mode).with_context(|| format!("{mode}, preemption {preemption}"))?;
             ensure_undisturbed(guest, &loaded)?;
         }
     }
