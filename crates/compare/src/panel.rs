@@ -5,7 +5,7 @@ use super::headline::version;
 use super::report::Publication;
 use super::standing::{FigureSource, Standing};
 use super::summary::{Figure, Spread};
-use super::tool::{FrameLoad, GameShape, Tool};
+use super::tool::{FrameLoad, GameShape, ShareCase, Tool};
 use super::workload::Workload;
 
 /// One of these figures.
@@ -35,9 +35,9 @@ const MEASURES: [Measure; 6] = [
         source: FigureSource::Tool(Tool::ProgramStart, 0),
     },
     Measure {
-        title: "Frames a game misses beside hogs at nice 19",
-        about: "8 + 1.5 ms a frame, two hogs per CPU",
-        source: FigureSource::Tool(Tool::Frames(GameShape::Heavy, FrameLoad::Niced), 0),
+        title: "Containers: CPU time off its share",
+        about: "control groups of equal weight, 8 hogs and 2",
+        source: FigureSource::Tool(Tool::Shares(ShareCase::Groups), 0),
     },
     Measure {
         title: "Passing messages: hackbench",

@@ -8,6 +8,9 @@ use super::table::number;
 use super::tool::{FigureKind, Tool};
 use super::workload::Workload;
 
+/// Percent of what all got past which a difference to a share is one that anybody would notice.
+const SHARE_RESOLUTION_POINTS: f64 = 0.5;
+
 /// What a figure is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FigureSource {
@@ -63,6 +66,19 @@ impl FigureSource {
             Self::Tool(tool, place) if tool.figures()[place].is_percentile => PERCENTILE_RESOLUTION,
             Self::Tool(..) => 0.0,
         }
+    }
+
+    /// The same of percentages, in points.
+    const fn resolution_points(self) -> f64 {
+        if matches!(self, Self::Tool(Tool::Shares(_), _)) { SHARE_RESOLUTION_POINTS } else { 0.0 }
+    }
+
+    fn resolves(self, ours: &Spread, other: Contender, theirs: &Spread) -> bool {
+        let limit = match self.kind() {
+            FigureKind::Amount => self.resolution(other) * theirs.middle,
+            FigureKind::Percentage => self.resolution_points(),
+        };
+        (ours.middle - theirs.middle).abs() > limit
     }
 }
 
@@ -143,8 +159,7 @@ pub(super) struct Versus<'a> {
 impl Versus<'_> {
     pub(super) fn verdict(&self) -> StandingVerdict {
         let Self { standing: Standing { source, ours, lower_is_better, .. }, who, theirs } = self;
-        let distance = (ours.middle - theirs.middle).abs();
-        if ours.is_within(theirs) || distance <= source.resolution(*who) * theirs.middle {
+        if ours.is_within(theirs) || !source.resolves(ours, *who, theirs) {
             StandingVerdict::Equal
         } else if (ours.middle < theirs.middle) == *lower_is_better {
             StandingVerdict::Better
@@ -175,7 +190,7 @@ mod tests {
     use super::super::set::BenchmarkSet;
     use super::super::summary::tests::sample;
     use super::super::tool::tests::tool_sample;
-    use super::super::tool::{FrameLoad, GameShape};
+    use super::super::tool::{FrameLoad, GameShape, ShareCase};
     use super::*;
 
     const FRAMES: Tool = Tool::Frames(GameShape::Heavy, FrameLoad::Hog2);
@@ -209,6 +224,8 @@ mod tests {
         assert_eq!([84.9, 85.1, 115.1].map(beside(FigureSource::Tool(FRAMES, 1), default)), [Better, Equal, Worse]);
         let hackbench = beside(FigureSource::Tool(Tool::Hackbench, 0), default);
         assert_eq!([99.9, 100.0, 100.1].map(hackbench), [Better, Equal, Worse]);
+        let off_share = |ours| class(FigureSource::Tool(Tool::Shares(ShareCase::Nice), 0), default, &[ours], &[1.0]);
+        assert_eq!([0.4, 0.6, 1.4, 1.6].map(off_share), [Better, Equal, Equal, Worse]);
         let switch = beside(FigureSource::Tool(Tool::Switch, 0), default);
         assert_eq!([99.9, 100.1].map(switch), [Worse, Better]);
     }
@@ -221,7 +238,7 @@ mod tests {
             (of(&[0.9, 0.9]), of(&[1.0, 1.05]), of(&[1.1, 1.5])),
             (StandingVerdict::Better, StandingVerdict::Equal, StandingVerdict::Equal)
         );
-        // Shares have no resolution of their own: of zero, any part would be nothing.
+        // Of zero, any part would be nothing.
         let missed = |ours: &[f64]| class(FigureSource::Tool(FRAMES, 0), Contender::Default, ours, &[0.0]);
         assert_eq!(
             (missed(&[0.0]), missed(&[0.1]), missed(&[0.0, 0.2])),

@@ -3,6 +3,7 @@
 mod command;
 mod output;
 mod programs;
+mod shares;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use super::program::OtherProgram;
 use super::table::number;
 use scherzo_rig::measure::Meter;
 use scherzo_rig::shell::Shell;
+use shares::SHARE_SECONDS;
+
+pub use shares::ShareCase;
 
 /// Time limit of a tool that has an end of its own, for real hardware.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -52,6 +56,8 @@ pub enum Tool {
     Build,
     /// PipeWire plays a tone beside a load.
     Audio(FrameLoad),
+    /// Loads that must share.
+    Shares(ShareCase),
     /// A game and its compositor beside a load.
     Frames(GameShape, FrameLoad),
 }
@@ -134,7 +140,12 @@ const fn percentile(name: &'static str) -> ToolFigure {
     ToolFigure { is_percentile: true, ..amount(name, "µs") }
 }
 
-const MISSED: ToolFigure = ToolFigure { kind: FigureKind::Percentage, ..amount("missed", "%") };
+const fn percentage(name: &'static str) -> ToolFigure {
+    ToolFigure { kind: FigureKind::Percentage, ..amount(name, "%") }
+}
+
+const MISSED: ToolFigure = percentage("missed");
+const OFF_ITS_SHARE: ToolFigure = percentage("off its share");
 
 impl GameShape {
     const ALL: [Self; 4] = [Self::Heavy, Self::Light, Self::Fast, Self::Threaded];
@@ -179,13 +190,19 @@ impl Tool {
             }
             Self::Build => &const { [MISSED, percentile("wake p99"), amount("time", "s")] },
             Self::Audio(_) => &const { [MISSED] },
+            Self::Shares(ShareCase::ShortNappers) => &const { [OFF_ITS_SHARE, amount("gap", "ms")] },
+            Self::Shares(_) => &const { [OFF_ITS_SHARE] },
             Self::Frames(..) => &const { [MISSED, percentile("wake p95"), percentile("wake p99")] },
         }
     }
 
-    /// What is counted where it is missed.
+    /// What its percentages are of.
     pub(super) const fn counted(self) -> &'static str {
-        if matches!(self, Self::Audio(_)) { "cycles of sound" } else { "frames" }
+        match self {
+            Self::Audio(_) => "cycles of sound",
+            Self::Shares(_) => "CPU time",
+            _ => "frames",
+        }
     }
 
     fn values(self, output: &str) -> Result<Vec<f64>> {
@@ -200,6 +217,8 @@ impl Tool {
             Self::Requests | Self::RequestsBesideHogs => output::requests(output),
             Self::Build => output::build(output),
             Self::Audio(_) => output::audio(output),
+            Self::Shares(ShareCase::ShortNappers) => Ok(shares::values(output)?.to_vec()),
+            Self::Shares(_) => Ok(shares::values(output)?[..1].to_vec()),
             Self::Frames(..) => output::frames(output),
         }
     }
@@ -223,6 +242,7 @@ impl Measurable for Tool {
             Self::Build,
         ];
         all.extend([FrameLoad::Hog2, FrameLoad::Fork, FrameLoad::Nappers].map(Self::Audio));
+        all.extend(ShareCase::ALL.map(Self::Shares));
         let of = |game| FrameLoad::ALL.map(|load| Self::Frames(game, load));
         all.extend(GameShape::ALL.into_iter().flat_map(of));
         all
@@ -235,6 +255,7 @@ impl Measurable for Tool {
             Self::Switch => STRESS_SECONDS + 1,
             Self::ProgramStart | Self::ProgramStartApart => 14,
             Self::Cyclictest => 10,
+            Self::Shares(_) => SHARE_SECONDS + 2,
             Self::Build => BUILD_SECONDS,
             // Until everybody is connected, and the load runs.
             Self::Audio(_) => seconds + 6,
@@ -302,6 +323,7 @@ impl fmt::Display for Tool {
             Self::RequestsBesideHogs => "requests-hog2",
             Self::Build => "build",
             Self::Audio(load) => return write!(f, "audio-{}", load.id()),
+            Self::Shares(case) => return write!(f, "shares-{}", case.id()),
             Self::Frames(game, load) => return write!(f, "frames-{}-{}", game.id(), load.id()),
         })
     }
@@ -332,7 +354,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name() {
-        assert_eq!(Tool::all().len(), 11 + 3 + 20);
+        assert_eq!(Tool::all().len(), 11 + 3 + 8 + 20);
         for tool in Tool::all() {
             assert_eq!(Tool::try_from(tool.to_string()), Ok(tool));
         }

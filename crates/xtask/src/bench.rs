@@ -40,8 +40,9 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     kernel: Vec<String>,
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half. With "--set tools":
-    /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, start-apart, cyclictest, frames-60x8+1.5-hog2 and so on, of which
-    /// the beginning is enough, such as frames or frames-144x2. Without it all
+    /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, start-apart, cyclictest, requests, build, audio-hog2,
+    /// shares-nice, frames-60x8+1.5-hog2 and so on, of which the beginning is enough, such as frames or frames-144x2. Without
+    /// it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     load: Vec<String>,
     /// Contenders: default, rustland, bpfland, lavd, cosmos, scherzo, low-power, floor (what is measured as SCHED_FIFO),

@@ -13,6 +13,8 @@ const MESSENGERS: [Contender; 3] = [Contender::Default, Contender::Peer(BPFLAND)
 /// Percent of frames that may be missed, and points more than the best misses.
 const MAX_MISSED: f64 = 1.0;
 const MAX_MISSED_ABOVE_BEST: f64 = 0.5;
+/// Percent of what all groups got by which one may be away from its share.
+const MAX_OFF_SHARE: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ToolLimit {
@@ -24,6 +26,8 @@ enum ToolLimit {
     OfDefault(f64),
     /// Percent, and points above the best.
     Missed,
+    /// Percent.
+    OffShare,
 }
 
 /// What is promised for the first figure of a tool. cyclictest has too few wake-ups here for what is promised of it, and nothing is of
@@ -34,6 +38,7 @@ const fn limit(tool: Tool) -> Option<ToolLimit> {
         Tool::PerfPipe | Tool::Switch => Some(ToolLimit::OfDefault(0.92)),
         Tool::ProgramStart | Tool::ProgramStartApart => Some(ToolLimit::OfBest(1.05)),
         Tool::Cyclictest | Tool::Requests | Tool::RequestsBesideHogs => None,
+        Tool::Shares(_) => Some(ToolLimit::OffShare),
         Tool::Build | Tool::Audio(_) | Tool::Frames(..) => Some(ToolLimit::Missed),
     }
 }
@@ -52,6 +57,7 @@ fn check(figure: &Judged<'_>, limit: ToolLimit) -> Option<PromiseResult> {
         ToolLimit::OfBest(limit) => ratio(figure, figure.best(rivals())?, limit),
         ToolLimit::OfDefault(limit) => ratio(figure, default()?, limit),
         ToolLimit::Missed => missed(figure),
+        ToolLimit::OffShare => off_share(figure),
     }
 }
 
@@ -85,11 +91,20 @@ fn missed(figure: &Judged<'_>) -> Option<PromiseResult> {
     Some(PromiseResult { is_met: ours.middle <= bound.middle, text })
 }
 
+/// Whatever others do: shares are promised, and not to be better than anybody.
+fn off_share(figure: &Judged<'_>) -> Option<PromiseResult> {
+    let ours = figure.of(Contender::Scherzo)?;
+    let bound = ours.map(|_| MAX_OFF_SHARE);
+    let mark = mark(&ours, &bound);
+    let text = format!("{}: {} %; at most {}{mark}", figure.name(), number(ours.middle), number(MAX_OFF_SHARE));
+    Some(PromiseResult { is_met: ours.middle <= MAX_OFF_SHARE, text })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::Measurable;
     use super::super::super::tool::tests::tool_sample;
-    use super::super::super::tool::{FrameLoad, GameShape};
+    use super::super::super::tool::{FrameLoad, GameShape, ShareCase};
     use super::*;
 
     /// The only result, from figures of the default, two peers and Scherzo.
@@ -144,6 +159,13 @@ mod tests {
         let frames = Tool::Frames(GameShape::Fast, FrameLoad::Fork);
         let text = "NOT MET: frames-144x2+0.5-fork missed: 0.70 %, scx_bpfland has 0.10; at most 0.60";
         assert_eq!(judge(frames, 50.0, 0.1, 3.0, 0.7).to_string(), text);
+    }
+
+    #[test]
+    fn each_has_nearly_its_share_whatever_others_give() {
+        let result = judge(Tool::Shares(ShareCase::Nice), 50.0, 50.0, 50.0, 2.1);
+        assert_eq!(result.to_string(), "NOT MET: shares-nice off its share: 2.10 %; at most 2.00");
+        assert!(judge(Tool::Shares(ShareCase::Limit), 0.0, 0.0, 0.0, 1.9).is_met);
     }
 
     #[test]

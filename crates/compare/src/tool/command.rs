@@ -47,6 +47,7 @@ impl Tool {
                 real_time(is_floor)
             )),
             Self::Audio(load) => audio(seconds, load, is_floor),
+            Self::Shares(case) => case.command(),
             Self::Frames(game, load) => {
                 let (game, load, rt) = (game.options(), load.options(), real_time(is_floor));
                 format!("scherzo-bench frames --json --seconds {seconds} {game} {load}{rt}")

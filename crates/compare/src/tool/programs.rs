@@ -55,7 +55,7 @@ impl Tool {
             Self::Cyclictest => &[CYCLICTEST],
             Self::Build => &[MAKE],
             Self::Audio(_) => &[PW_TOP, WIREPLUMBER, PYTHON, CHRT],
-            Self::Requests | Self::RequestsBesideHogs | Self::Frames(..) => &[],
+            Self::Requests | Self::RequestsBesideHogs | Self::Shares(_) | Self::Frames(..) => &[],
         }
     }
 }
