@@ -22,6 +22,7 @@ mod kernels;
 mod kills;
 mod latency;
 mod limits;
+pub mod loader;
 mod messages;
 mod packages;
 mod parallel;
@@ -221,6 +222,10 @@ const LONG_PING_PONG: &[Case] = &[
 
 const LATENCY: &[Case] = &[case("latency, loading and switching times", latency::promises)];
 
+/// Beside another way to change schedulers.
+const LOADER: &[Case] =
+    &[case("a change of mode", loader::change_of_mode), case("nothing was ejected", basics::no_ejections)];
+
 /// Somebody floods the bus.
 const FLOODS: &[Case] = &[
     case("floods of each method, dbus-daemon", floods::with_daemon),
@@ -375,6 +380,7 @@ pub fn plan(long: bool) -> Vec<Group> {
             group("one CPU, 6.18", Role::Lts, &virtual_cpus(1), LONG_PING_PONG),
             group("floods", Role::Lts, &GuestMachine { reboots: true, ..virtual_cpus(4) }, FLOODS),
             group("system bus", Role::Lts, &GuestMachine { reboots: true, ..steady(2) }, SYSTEM_BUS),
+            group(loader::LOADER_GROUP, Role::Lts, &virtual_cpus(4), LOADER),
             group("kills", Role::Lts, &virtual_cpus(2), KILLS),
             group("everyday use, newest", Role::Newest, &laptop, &living),
             group("1,024 possible CPUs", Role::Lts, &many_cpus, MANY_CPUS),

@@ -30,6 +30,9 @@ pub const BPFLAND: Peer = Peer { name: "bpfland", version: "1.1.4" };
 pub const PEERS: [Peer; 4] =
     [RUSTLAND, BPFLAND, Peer { name: "lavd", version: "1.1.4" }, Peer { name: "cosmos", version: "1.1.7" }];
 
+/// No scheduler, but the service that starts and ends them, which Scherzo is compared with when modes change.
+pub const LOADER: Peer = Peer { name: "loader", version: "1.1.3" };
+
 /// The target directory of all peers, so that what they have in common is compiled once. Not the one of the checkouts, whose
 /// builds would have to wait for minutes.
 const TARGET: &str = "peer-target";

@@ -1,5 +1,6 @@
 //! Cases in guests.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use scherzo_cases as cases;
+use scherzo_cases::loader::{LOADER_GROUP, PROGRAM_DIRECTORY};
+use scherzo_compare::peer::{self, BPFLAND, LOADER, Peer};
 use scherzo_rig::architecture::Architecture;
 use scherzo_rig::harness::{self, Group};
 use scherzo_rig::kernels::GuestKernel;
@@ -34,7 +37,8 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     let (groups, others): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| group.machine.architecture == Architecture::default());
     if shows_faults || !groups.is_empty() {
-        let (rig, payload) = prepared(checkout, System::Small)?;
+        let others: &[_] = if groups.iter().any(|group| group.name == LOADER_GROUP) { &[LOADER, BPFLAND] } else { &[] };
+        let (rig, payload) = prepared(checkout, System::Small, others)?;
         if shows_faults {
             let started = Instant::now();
             report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
@@ -42,18 +46,23 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
         run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))?;
     }
     if !others.is_empty() {
-        let (rig, payload) = prepared(checkout, System::Arm64)?;
+        let (rig, payload) = prepared(checkout, System::Arm64, &[])?;
         run_groups(&rig, &payload, &others, report, &|group| rig.kernel(group.kernel))?;
     }
     Ok(())
 }
 
-/// Guests that can be booted, and the product for them.
-fn prepared(checkout: &Path, system: System) -> Result<(Rig, PathBuf)> {
+/// Guests that can be booted, and for them the product and what others have written.
+fn prepared(checkout: &Path, system: System, others: &[Peer]) -> Result<(Rig, PathBuf)> {
     let rig = Rig::prepare_with(checkout, system)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
+    let dir = tree.path().join(PROGRAM_DIRECTORY.trim_start_matches('/'));
+    for program in peer::programs(rig.cache(), rig.build_root(), others)? {
+        fs::create_dir_all(&dir)?;
+        fs::copy(&program, dir.join(program.file_name().context("a program without a name")?))?;
+    }
     let payload = rig.payload(tree.path())?;
     Ok((rig, payload))
 }
