@@ -16,7 +16,7 @@ pub const LOADER_GROUP: &str = "beside scx_loader";
 /// Where scx_loader and the scheduler that it starts are in those guests.
 pub const PROGRAM_DIRECTORY: &str = "/usr/lib/scherzo-rig";
 /// That scheduler.
-pub const LOADED_SCHEDULER: &str = "scx_bpfland";
+const LOADED_SCHEDULER: &str = "scx_bpfland";
 
 const LOADER: &str = "org.scx.Loader /org/scx/Loader org.scx.Loader";
 /// Its modes of gaming and of saving power; 0 is the usual one.
@@ -81,6 +81,7 @@ fn times_of_loader(guest: &mut Guest) -> Result<Vec<f64>> {
     let is_there =
         |shell: &mut dyn Shell| Ok(shell.run(&format!("busctl --system introspect {LOADER}"), MOMENT)?.status == 0);
     wait_until(guest, "scx_loader is on the bus", MOMENT, is_there)?;
+    // Not counted: it reads the scheduler from the disk.
     change_ms(guest, "StartScheduler", 0)?;
     let times = LOADER_MODES.iter().map(|mode| change_ms(guest, "SwitchScheduler", *mode)).collect();
     guest.check(&format!("busctl --system call {LOADER} StopScheduler"), MOMENT)?;
@@ -91,7 +92,7 @@ fn times_of_loader(guest: &mut Guest) -> Result<Vec<f64>> {
 }
 
 fn change_ms(guest: &mut Guest, member: &str, mode: u32) -> Result<f64> {
-    // It has run before, so that nobody pays for reading it from the disk; and the last change has come to rest.
+    // After a second, in which the last change comes to rest.
     let timed = format!(
         "cd /sys/kernel/sched_ext && sleep 1 && before=$(cat enable_seq) && start=$(date +%s%N) && \
          busctl --system call {LOADER} {member} su {LOADED_SCHEDULER} {mode} && \

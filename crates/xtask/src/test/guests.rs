@@ -37,8 +37,8 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     let (groups, others): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| group.machine.architecture == Architecture::default());
     if shows_faults || !groups.is_empty() {
-        let others: &[_] = if groups.iter().any(|group| group.name == LOADER_GROUP) { &[LOADER, BPFLAND] } else { &[] };
-        let (rig, payload) = prepared(checkout, System::Small, others)?;
+        let has_loader = groups.iter().any(|group| group.name == LOADER_GROUP);
+        let (rig, payload) = prepared(checkout, System::Small, if has_loader { &[LOADER, BPFLAND] } else { &[] })?;
         if shows_faults {
             let started = Instant::now();
             report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
@@ -52,14 +52,14 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     Ok(())
 }
 
-/// Guests that can be booted, and for them the product and what others have written.
-fn prepared(checkout: &Path, system: System, others: &[Peer]) -> Result<(Rig, PathBuf)> {
+/// Guests that can be booted, and for them the product and some peers.
+fn prepared(checkout: &Path, system: System, peers: &[Peer]) -> Result<(Rig, PathBuf)> {
     let rig = Rig::prepare_with(checkout, system)?;
     announce(&rig);
     let tree = tempfile::tempdir()?;
     product::install(&rig.workspace()?, tree.path())?;
     let dir = tree.path().join(PROGRAM_DIRECTORY.trim_start_matches('/'));
-    for program in peer::programs(rig.cache(), rig.build_root(), others)? {
+    for program in peer::programs(rig.cache(), rig.build_root(), peers)? {
         fs::create_dir_all(&dir)?;
         fs::copy(&program, dir.join(program.file_name().context("a program without a name")?))?;
     }
