@@ -36,7 +36,7 @@ const MEASURES: [Measure; 6] = [
     },
     Measure {
         title: "Containers: CPU time off its share",
-        about: "control groups of equal weight, 8 hogs and 2",
+        about: "two of equal weight, 8 hogs and 2",
         source: FigureSource::Tool(Tool::Shares(ShareCase::Groups), 0),
     },
     Measure {
