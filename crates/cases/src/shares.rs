@@ -22,6 +22,8 @@ const WIDE_TOLERANCE: f64 = 0.1;
 /// Of the machine, what all groups get together at least where they would take all of it: the rest is the kernel's own work, and
 /// what emulation takes.
 const MIN_USED: f64 = 0.9;
+/// The same where threads wake each other, thousands of times a second on each CPU. Seen are 0.89 to 0.96, with the kernel's default 0.96.
+const MIN_USED_BY_PAIRS: f64 = 0.82;
 /// CPUs by which any group may get more or less.
 const LEAST_TOLERANCE: f64 = 0.01;
 /// Of the machine, what SCHED_IDLE may get beside normal work.
@@ -30,6 +32,8 @@ const MAX_IDLE: f64 = 0.02;
 /// to 36.
 const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 70.0;
+/// Longest time that a hog gets nothing beside pairs that wake each other. Seen are 8 to 51 ms.
+const MAX_GAP_BESIDE_PAIRS_MS: f64 = 90.0;
 /// How many times as long a call that changes the seat may take as where all that takes part in it is SCHED_FIFO. 2.8 was measured.
 const MAX_SEAT_CHANGE_RATIO: f64 = 4.0;
 const SEAT_CHANGE_PAUSE: Duration = Duration::from_millis(40);
@@ -169,13 +173,13 @@ pub(super) fn longest_gap(guest: &mut Guest) -> Result<()> {
 pub(super) fn beside_pairs(guest: &mut Guest) -> Result<()> {
     for work in ["200us", "1ms"] {
         let pairs = format!("name=pairs,count=2/cpu,work={work},sleep=partner");
-        let figures = measure(guest, &["name=hog".to_owned(), pairs])?;
+        let figures = measure_with(guest, &["name=hog".to_owned(), pairs], MIN_USED_BY_PAIRS)?;
         let [hog, _] = figures.groups.as_slice() else { bail!("not two groups: {figures:?}") };
         hog.ensure_between(0.5, 2.0)?;
         let gap_ms = hog.longest_gap_ms;
         ensure!(
-            gap_ms <= MAX_GAP_MS,
-            "beside {work} of work the hog got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_MS}"
+            gap_ms <= MAX_GAP_BESIDE_PAIRS_MS,
+            "beside {work} of work the hog got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_BESIDE_PAIRS_MS}"
         );
     }
     Ok(())
@@ -208,17 +212,22 @@ impl GroupFigures {
 }
 
 fn measure(guest: &mut Guest, groups: &[impl AsRef<str>]) -> Result<ShareFigures> {
+    measure_with(guest, groups, MIN_USED)
+}
+
+/// The same where the groups must get at least such a part of the machine.
+fn measure_with(guest: &mut Guest, groups: &[impl AsRef<str>], min_used: f64) -> Result<ShareFigures> {
     let mut figures: ShareFigures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), groups)?;
-    scale_shares(&mut figures.groups)?;
+    scale_shares(&mut figures.groups, min_used)?;
     say_groups(&figures.groups);
     Ok(figures)
 }
 
-/// Makes shares those of what the groups got together.
-fn scale_shares(groups: &mut [GroupFigures]) -> Result<()> {
+/// Makes shares those of what the groups got together, which must be at least such a part of what they would take.
+fn scale_shares(groups: &mut [GroupFigures], min_used: f64) -> Result<()> {
     let used: f64 = groups.iter().map(|group| group.cpus).sum();
     let due: f64 = groups.iter().map(|group| group.share).sum();
-    ensure!(used >= MIN_USED * due, "the groups got {used:.3} CPUs together, of {due:.3}");
+    ensure!(used >= min_used * due, "the groups got {used:.3} CPUs together, of {due:.3}");
     for group in groups {
         group.share *= used / due;
     }
@@ -287,9 +296,9 @@ mod tests {
     #[test]
     fn shares_are_of_what_the_groups_got() {
         let mut groups = [group(0.95, 1.0), group(2.85, 3.0)];
-        scale_shares(&mut groups).unwrap();
+        scale_shares(&mut groups, 0.9).unwrap();
         assert!(groups.iter().all(|group| group.ensure_share(0.001).is_ok()));
-        let error = scale_shares(&mut [group(0.8, 1.0), group(2.7, 3.0)]).unwrap_err().to_string();
+        let error = scale_shares(&mut [group(0.8, 1.0), group(2.7, 3.0)], 0.9).unwrap_err().to_string();
         assert_eq!(error, "the groups got 3.500 CPUs together, of 4.000");
     }
 
