@@ -28,9 +28,9 @@ impl BenchmarkSet {
     #[must_use]
     pub fn contenders(self) -> Vec<Contender> {
         let takes_part = |contender: &Contender| match contender {
-            Contender::Default | Contender::Scherzo | Contender::Floor => true,
+            Contender::Default | Contender::Scherzo => true,
             Contender::Peer(peer) => self != Self::Core || *peer == RUSTLAND,
-            Contender::LowPower | Contender::PlainFloor => self == Self::Core,
+            Contender::LowPower | Contender::Floor | Contender::PlainFloor => self == Self::Core,
         };
         Contender::ALL.into_iter().filter(takes_part).collect()
     }
@@ -49,8 +49,8 @@ impl BenchmarkSet {
     pub const fn seconds(self) -> u32 {
         match self {
             Self::Core | Self::Peers => 10,
-            // At 60 a second three rounds have more than a thousand frames.
-            Self::Tools => 6,
+            // At 60 a second three rounds have 900 frames.
+            Self::Tools => 5,
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn each_set_has_its_contenders() {
         let ids = |set: BenchmarkSet| set.contenders().into_iter().map(Contender::id).collect::<Vec<_>>();
         assert_eq!(ids(BenchmarkSet::Core), ["default", "rustland", "scherzo", "low-power", "floor", "plain-floor"]);
-        let with_peers = ["default", "rustland", "bpfland", "lavd", "cosmos", "scherzo", "floor"];
+        let with_peers = ["default", "rustland", "bpfland", "lavd", "cosmos", "scherzo"];
         assert_eq!(ids(BenchmarkSet::Peers), with_peers);
         assert_eq!(ids(BenchmarkSet::Tools), with_peers);
         assert!(BenchmarkSet::ALL.into_iter().all(|set| set.to_string().parse() == Ok(set)));

@@ -148,8 +148,6 @@ const MISSED: ToolFigure = percentage("missed");
 const OFF_ITS_SHARE: ToolFigure = percentage("off its share");
 
 impl GameShape {
-    const ALL: [Self; 4] = [Self::Heavy, Self::Light, Self::Fast, Self::Threaded];
-
     /// Frames per second, work of the game and of the compositor.
     const fn id(self) -> &'static str {
         match self {
@@ -241,10 +239,14 @@ impl Measurable for Tool {
             Self::RequestsBesideHogs,
             Self::Build,
         ];
-        all.extend([FrameLoad::Hog2, FrameLoad::Fork, FrameLoad::Nappers].map(Self::Audio));
+        all.extend([FrameLoad::Hog2, FrameLoad::Nappers].map(Self::Audio));
         all.extend(ShareCase::ALL.map(Self::Shares));
-        let of = |game| FrameLoad::ALL.map(|load| Self::Frames(game, load));
-        all.extend(GameShape::ALL.into_iter().flat_map(of));
+        all.extend(FrameLoad::ALL.map(|load| Self::Frames(GameShape::Heavy, load)));
+        all.extend([
+            Self::Frames(GameShape::Light, FrameLoad::Hog2),
+            Self::Frames(GameShape::Fast, FrameLoad::Nappers),
+            Self::Frames(GameShape::Threaded, FrameLoad::Hog2),
+        ]);
         all
     }
 
@@ -253,8 +255,7 @@ impl Measurable for Tool {
             Self::Hackbench | Self::HackbenchPipes | Self::PerfPipe => 2,
             Self::Messaging => 5,
             Self::Switch => STRESS_SECONDS + 1,
-            Self::ProgramStart | Self::ProgramStartApart => 14,
-            Self::Cyclictest => 10,
+            Self::ProgramStart | Self::ProgramStartApart | Self::Cyclictest => 10,
             Self::Shares(_) => SHARE_SECONDS + 2,
             Self::Build => BUILD_SECONDS,
             // Until everybody is connected, and the load runs.
@@ -354,7 +355,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name() {
-        assert_eq!(Tool::all().len(), 11 + 3 + 8 + 20);
+        assert_eq!(Tool::all().len(), 11 + 2 + 6 + 8);
         for tool in Tool::all() {
             assert_eq!(Tool::try_from(tool.to_string()), Ok(tool));
         }
@@ -364,7 +365,7 @@ pub(super) mod tests {
     #[test]
     fn a_floor_is_measured_beside_a_load_only() {
         let with_floor: Vec<_> = Tool::all().into_iter().filter(|tool| tool.has(Contender::Floor)).collect();
-        assert_eq!(with_floor.len(), 5 + 3 + 20);
+        assert_eq!(with_floor.len(), 5 + 2 + 8);
         assert!(!with_floor.contains(&Tool::Hackbench));
         assert!(Tool::all().into_iter().all(|tool| tool.has(Contender::Default)));
     }

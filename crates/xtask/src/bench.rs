@@ -41,7 +41,7 @@ pub(crate) struct BenchOptions {
     kernel: Vec<String>,
     /// Loads: idle, hog1, hog2 (hogs per CPU), fork, pipe, audio (a punctual thread beside hog2), half. With "--set tools":
     /// hackbench, hackbench-pipes, messaging, perf-pipe, switch, start, start-apart, cyclictest, requests, build, audio-hog2,
-    /// shares-nice, frames-60x8+1.5-hog2 and so on, of which the beginning is enough, such as frames or frames-144x2. Without
+    /// shares-nice, frames-60x8+1.5-hog2 and so on, of which the beginning is enough, such as frames or shares. Without
     /// it all
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     load: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct BenchOptions {
     /// How often to measure each; without it 5 times, and 3 of the tools
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// How long each time, in seconds of the guest's clock, if it has no end of its own; without it 10, and 6 of the tools
+    /// How long each time, in seconds of the guest's clock, if it has no end of its own; without it 10, and 5 of the tools
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: Option<u32>,
     /// Virtual CPUs

@@ -49,9 +49,9 @@ enum XtaskCommand {
     ///
     /// Boots guests on a clock that counts instructions, and measures the contenders in turns. In software emulation a
     /// guest with 4 CPUs takes 60 s to boot and 2.2 s for every second that it measures. On both kernels, on two free
-    /// cores, the core set takes about 80 minutes, the peers 2 hours and the tools 3 and a half; building the four
-    /// peers, once, 20 minutes more. A run that is interrupted goes on where it was. A quick look, of about 3 minutes:
-    /// --kernel 6.18 --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
+    /// cores, the core set and the peers take about 80 minutes each, and the tools 2 hours; building the four peers, once,
+    /// 20 minutes more. A run that is interrupted goes on where it was. A quick look, of about 3 minutes: --kernel 6.18
+    /// --load hog1,fork --who default,scherzo,floor --rounds 1 --seconds 5
     Bench(bench::BenchOptions),
     /// Run a scenario in the simulator: the scheduler's own source over an emulated kernel
     Sim(sim::SimOptions),

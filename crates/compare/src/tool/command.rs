@@ -3,9 +3,9 @@
 use super::{FrameLoad, GameShape, STRESS_SECONDS, Tool};
 
 /// Programs that are started one after the other.
-pub(super) const NR_STARTS: u32 = 40;
+pub(super) const NR_STARTS: u32 = 24;
 /// The same where time passes between two, as where a person starts them.
-pub(super) const NR_STARTS_APART: u32 = 15;
+pub(super) const NR_STARTS_APART: u32 = 10;
 /// That time, in seconds.
 const START_PAUSE: &str = "0.4";
 

@@ -10,6 +10,8 @@ pub(super) const SHARE_SECONDS: u32 = 4;
 
 /// Below the control group that all of them are in.
 const ROOT: &str = "/sys/fs/cgroup";
+/// A group's file that says which controllers its children have.
+const CHILDREN: &str = "cgroup.subtree_control";
 
 /// Who shares with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +20,6 @@ pub enum ShareCase {
     Nice,
     /// Normal, SCHED_BATCH and SCHED_IDLE, a hog per CPU each.
     Policies,
-    /// Two hogs and two tasks per CPU that compute for 4 ms and nap for 100 µs.
-    Nappers,
     /// A hog and four tasks per CPU that compute for 500 µs and nap for 20.
     ShortNappers,
     /// Two control groups of equal weight, eight hogs and two.
@@ -28,32 +28,20 @@ pub enum ShareCase {
     Nested,
     /// Four hogs that may use half a CPU, and a hog per CPU beside them.
     Limit,
-    /// A group with `cpu.idle` beside one without, a hog per CPU each.
-    IdleGroup,
 }
 
 impl ShareCase {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Nice,
-        Self::Policies,
-        Self::Nappers,
-        Self::ShortNappers,
-        Self::Groups,
-        Self::Nested,
-        Self::Limit,
-        Self::IdleGroup,
-    ];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Nice, Self::Policies, Self::ShortNappers, Self::Groups, Self::Nested, Self::Limit];
 
     pub(super) const fn id(self) -> &'static str {
         match self {
             Self::Nice => "nice",
             Self::Policies => "policies",
-            Self::Nappers => "nappers",
             Self::ShortNappers => "short-nappers",
             Self::Groups => "groups",
             Self::Nested => "nested",
             Self::Limit => "limit",
-            Self::IdleGroup => "idle-group",
         }
     }
 
@@ -61,13 +49,15 @@ impl ShareCase {
     const fn groups(self) -> &'static [(&'static str, (&'static str, &'static str))] {
         const NORMAL: (&str, &str) = ("cpu.weight", "100");
         match self {
-            Self::Nice | Self::Policies | Self::Nappers | Self::ShortNappers => &[],
-            Self::Groups => &[("many", NORMAL), ("few", NORMAL)],
-            Self::Nested => {
-                &[("heavy", ("cpu.weight", "300")), ("parent", NORMAL), ("parent/few", NORMAL), ("parent/many", NORMAL)]
-            }
-            Self::Limit => &[("limited", ("cpu.max", "50000"))],
-            Self::IdleGroup => &[("idle", ("cpu.idle", "1")), ("normal", NORMAL)],
+            Self::Nice | Self::Policies | Self::ShortNappers => &[],
+            Self::Groups => &[("scherzo-many", NORMAL), ("scherzo-few", NORMAL)],
+            Self::Nested => &[
+                ("scherzo-heavy", ("cpu.weight", "300")),
+                ("scherzo-parent", NORMAL),
+                ("scherzo-parent/few", NORMAL),
+                ("scherzo-parent/many", NORMAL),
+            ],
+            Self::Limit => &[("scherzo-limited", ("cpu.max", "50000"))],
         }
     }
 
@@ -77,20 +67,19 @@ impl ShareCase {
             Self::Policies => {
                 &["name=normal,count=1/cpu", "name=batch,count=1/cpu,policy=batch", "name=idle,count=1/cpu,policy=idle"]
             }
-            Self::Nappers => &["name=hogs,count=2/cpu", "name=naps,count=2/cpu,work=4ms,sleep=100us"],
             Self::ShortNappers => &["name=hogs,count=1/cpu", "name=naps,count=4/cpu,work=500us,sleep=20us"],
-            Self::Groups => &["name=many,count=8,cgroup=many", "name=few,count=2,cgroup=few"],
+            Self::Groups => &["name=many,count=8,cgroup=scherzo-many", "name=few,count=2,cgroup=scherzo-few"],
             Self::Nested => &[
-                "name=heavy,count=4,cgroup=heavy",
-                "name=few,count=4,cgroup=parent/few",
-                "name=many,count=8,cgroup=parent/many",
+                "name=heavy,count=4,cgroup=scherzo-heavy",
+                "name=few,count=4,cgroup=scherzo-parent/few",
+                "name=many,count=8,cgroup=scherzo-parent/many",
             ],
-            Self::Limit => &["name=limited,count=4,cgroup=limited", "name=free,count=1/cpu"],
-            Self::IdleGroup => &["name=idle,count=1/cpu,cgroup=idle", "name=normal,count=1/cpu,cgroup=normal"],
+            Self::Limit => &["name=limited,count=4,cgroup=scherzo-limited", "name=free,count=1/cpu"],
         }
     }
 
-    /// Makes the groups, measures, and removes them again, also when measuring has failed.
+    /// Makes the groups, measures, and removes them again, also when measuring has failed; those that an interrupted run has left are
+    /// removed first. The root gives its children the cpu controller afterwards if it did so before.
     pub(super) fn command(self) -> String {
         let loads: Vec<_> = self.loads().iter().map(|load| format!("--group {load}")).collect();
         let measure = format!("scherzo-bench shares --json --seconds {SHARE_SECONDS} {}", loads.join(" "));
@@ -100,14 +89,17 @@ impl ShareCase {
         let make: Vec<_> = self.groups().iter().map(|(group, setting)| make(group, setting)).collect();
         let remove: Vec<_> = self.groups().iter().rev().map(|(group, _)| *group).collect();
         let (make, remove) = (make.join(" && "), remove.join(" "));
-        format!("cd {ROOT} && {make} && {measure}; status=$?; rmdir {remove}; exit $status")
+        format!(
+            "cd {ROOT} || exit; rmdir {remove} 2>/dev/null; grep -qw cpu {CHILDREN}; had_cpu=$?; {make} && {measure}; status=$?; \
+             rmdir {remove}; [ $had_cpu -eq 0 ] || echo -cpu >{CHILDREN}; exit $status"
+        )
     }
 }
 
 /// Makes a group, whose parent must say that its children have shares, and writes a setting into one of its files.
 fn make(group: &str, (file, value): &(&str, &str)) -> String {
     let parent = group.rsplit_once('/').map_or(".", |(parent, _)| parent);
-    format!("echo +cpu >{parent}/cgroup.subtree_control && mkdir {group} && echo {value} >{group}/{file}")
+    format!("echo +cpu >{parent}/{CHILDREN} && mkdir {group} && echo {value} >{group}/{file}")
 }
 
 /// The JSON of `scherzo-bench shares`: by how much the group that is farthest from its share is away from it, in percent of what all
@@ -131,11 +123,15 @@ mod tests {
     #[test]
     fn groups_are_made_before_their_children_and_removed_after_them() {
         let nested = ShareCase::Nested.command();
-        let begin = "cd /sys/fs/cgroup && echo +cpu >./cgroup.subtree_control && mkdir heavy && echo 300 >heavy/cpu.weight && \
-                     echo +cpu >./cgroup.subtree_control && mkdir parent && echo 100 >parent/cpu.weight && \
-                     echo +cpu >parent/cgroup.subtree_control && mkdir parent/few && ";
-        assert!(nested.starts_with(begin), "{nested}");
-        assert!(nested.ends_with("; status=$?; rmdir parent/many parent/few parent heavy; exit $status"), "{nested}");
+        let made = "; echo +cpu >./cgroup.subtree_control && mkdir scherzo-heavy && echo 300 >scherzo-heavy/cpu.weight && \
+                    echo +cpu >./cgroup.subtree_control && mkdir scherzo-parent && echo 100 >scherzo-parent/cpu.weight && \
+                    echo +cpu >scherzo-parent/cgroup.subtree_control && mkdir scherzo-parent/few && ";
+        let (before, after) = nested.split_once(made).unwrap();
+        let removed = "rmdir scherzo-parent/many scherzo-parent/few scherzo-parent scherzo-heavy";
+        let noted = "grep -qw cpu cgroup.subtree_control; had_cpu=$?";
+        assert_eq!(before, format!("cd /sys/fs/cgroup || exit; {removed} 2>/dev/null; {noted}"));
+        let put_back = "[ $had_cpu -eq 0 ] || echo -cpu >cgroup.subtree_control";
+        assert!(after.ends_with(&format!("; status=$?; {removed}; {put_back}; exit $status")), "{nested}");
         let nice = "scherzo-bench shares --json --seconds 4 --group name=first,count=1/cpu --group name=later,count=1/cpu,nice=10";
         assert_eq!(ShareCase::Nice.command(), nice);
     }
