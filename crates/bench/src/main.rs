@@ -16,6 +16,7 @@
 
 mod background;
 mod clock;
+mod energy;
 mod frames;
 mod game;
 mod groups;
@@ -37,6 +38,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::background::{Background, LoadKind};
 use crate::clock::MeasuredTime;
+use crate::energy::EnergyCounters;
 use crate::kernel::Counters;
 use crate::report::{ProbeReport, show};
 use crate::work::Calibration;
@@ -146,9 +148,11 @@ fn measure(options: &ProbeOptions) -> Result<ProbeReport> {
     };
 
     clock::sleep_until(window.begin_ns);
-    let (work_before, counters_before) = (background.work_done()?, Counters::read()?);
+    let (work_before, counters_before, energy_before) =
+        (background.work_done()?, Counters::read()?, EnergyCounters::read());
     clock::sleep_until(window.end_ns);
-    let (work_after, counters_after) = (background.work_done()?, Counters::read()?);
+    let (work_after, counters_after, energy_after) =
+        (background.work_done()?, Counters::read()?, EnergyCounters::read());
     let samples = threads.join()?;
     background.stop().context("ending the load")?;
 
@@ -158,5 +162,6 @@ fn measure(options: &ProbeOptions) -> Result<ProbeReport> {
         samples,
         work_after.rate_since(&work_before),
         &counters_after.since(&counters_before),
+        energy_before.zip(energy_after).and_then(|(before, after)| after.power_w(&before)),
     ))
 }

@@ -36,6 +36,9 @@ pub(crate) struct ProbeReport {
     nr_switches_per_s: f64,
     interrupts_per_s: f64,
     idle_share: f64,
+    /// Of all processors together, where they tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power_w: Option<f64>,
 }
 
 impl ProbeReport {
@@ -45,6 +48,7 @@ impl ProbeReport {
         samples: SamplesNs,
         throughput: f64,
         passed: &Counters,
+        power_w: Option<f64>,
     ) -> Self {
         Self {
             schema: SCHEMA,
@@ -61,6 +65,7 @@ impl ProbeReport {
             nr_switches_per_s: rounded(passed.switches_per_s(), 10.0),
             interrupts_per_s: rounded(passed.interrupts_per_s(), 10.0),
             idle_share: rounded(passed.idle_share(), 10_000.0),
+            power_w: power_w.map(|power_w| rounded(power_w, 100.0)),
         }
     }
 }
@@ -77,7 +82,8 @@ impl fmt::Display for ProbeReport {
         writeln!(f, "{:<22} {:>12.1}", self.load.unit(), self.throughput)?;
         writeln!(f, "{:<22} {:>12.1}", "context switches/s", self.nr_switches_per_s)?;
         writeln!(f, "{:<22} {:>12.1}", "interrupts/s", self.interrupts_per_s)?;
-        writeln!(f, "{:<22} {:>11.1} %", "idle", self.idle_share * 100.0)
+        writeln!(f, "{:<22} {:>11.1} %", "idle", self.idle_share * 100.0)?;
+        self.power_w.map_or(Ok(()), |power_w| writeln!(f, "{:<22} {power_w:>11.1} W", "power of processors"))
     }
 }
 

@@ -60,6 +60,9 @@ pub struct Measurement {
     pub throughput: f64,
     /// Context switches of the whole machine.
     pub switches_per_s: f64,
+    /// Mean power of the machine's processors, in W, where they tell: not in guests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
     /// The cost, for schedulers with a process.
     pub cost: Option<SchedulerCost>,
 }
@@ -109,6 +112,7 @@ fn take(shell: &mut dyn Shell, meter: &Meter, contender: Contender, load: Worklo
         work_done_us: percentiles(&probe, "work_done_us")?,
         throughput: number(&probe, "/throughput")?,
         switches_per_s: number(&probe, "/nr_switches_per_s")?,
+        power_w: probe["power_w"].as_f64(),
         cost: before.zip(after).map(|(before, after)| cost(&before, &after)),
     })
 }

@@ -45,11 +45,13 @@ pub enum Figure {
     UserPercent,
     /// Times that a CPU went idle, per second.
     IdleEntries,
+    /// Mean power of the machine's processors, W.
+    Power,
 }
 
 impl Figure {
     /// Every figure, in the order of the tables.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::TimerP50,
         Self::TimerP99,
         Self::TimerP999,
@@ -64,6 +66,7 @@ impl Figure {
         Self::CpuPerSwitch,
         Self::UserPercent,
         Self::IdleEntries,
+        Self::Power,
     ];
 
     /// Heads a column and names the figure in sentences.
@@ -84,6 +87,7 @@ impl Figure {
             Self::CpuPerSwitch => "CPU µs/switch",
             Self::UserPercent => "user %",
             Self::IdleEntries => "idle entries/s",
+            Self::Power => "power, W",
         }
     }
 
@@ -91,7 +95,12 @@ impl Figure {
     pub(super) const fn lower_is_better(self) -> Option<bool> {
         match self {
             Self::Throughput => Some(false),
-            Self::Switches | Self::CpuPercent | Self::CpuPerSwitch | Self::UserPercent | Self::IdleEntries => None,
+            Self::Switches
+            | Self::CpuPercent
+            | Self::CpuPerSwitch
+            | Self::UserPercent
+            | Self::IdleEntries
+            | Self::Power => None,
             _ => Some(true),
         }
     }
@@ -127,6 +136,7 @@ impl Figure {
             Self::CpuPerSwitch => cost.and_then(|cost| cost.us_per_switch),
             Self::UserPercent => cost.and_then(|cost| cost.user_share).map(|share| 100.0 * share),
             Self::IdleEntries => cost.and_then(|cost| cost.idle_entries_per_s),
+            Self::Power => sample.power_w,
         }
     }
 }
@@ -227,6 +237,7 @@ pub(super) mod tests {
             work_done_us: percentiles,
             throughput,
             switches_per_s: 1_000.0,
+            power_w: None,
             cost: has_process.then_some(cost),
         }
     }
@@ -264,5 +275,16 @@ pub(super) mod tests {
         assert_eq!(of(Contender::Default, Workload::Hog1, Figure::TimerP99), Some(20.0));
         assert_eq!(of(Contender::Default, Workload::Hog1, Figure::CpuPercent), None);
         assert_eq!(of(Contender::Floor, Workload::Hog1, Figure::TimerP99), None);
+    }
+
+    #[test]
+    fn power_is_told_where_the_machine_tells_it() {
+        let mut samples = [0, 1].map(|round| sample(Contender::Scherzo, Workload::Half, round, 10.0, 1.0));
+        let power = |samples: &[Measurement]| spread(samples, Contender::Scherzo, Workload::Half, Figure::Power);
+        assert_eq!(power(&samples), None);
+        for (sample, power_w) in samples.iter_mut().zip([5.0, 7.0]) {
+            sample.power_w = Some(power_w);
+        }
+        assert!((power(&samples).unwrap().middle - 6.0).abs() < 1e-9);
     }
 }
