@@ -135,6 +135,12 @@ impl History {
         self.entries.range(first..).map(pack).collect()
     }
 
+    /// The number of the newest entry.
+    #[must_use]
+    pub const fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
     /// The number of the newest entry, and what comes after the entry with this number, the oldest first. A number that
     /// is not given yet is of a history that was lost: all comes after it.
     #[must_use]

@@ -10,6 +10,7 @@ mod statistics;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scherzo_host::Root;
 use scherzo_wire::message::ToEngine;
@@ -22,6 +23,7 @@ use crate::alarm::Alarm;
 use crate::bus;
 use crate::callers::Callers;
 use crate::engine::Engine;
+use crate::history::now_s;
 use crate::input::{Answer, Input};
 use crate::kernel;
 use crate::manager::{self, Watchdog};
@@ -46,6 +48,15 @@ pub struct MainLoop<E> {
     clients: Clients,
     later: Later,
     leaving: bool,
+}
+
+/// How far apart the clock and the time since the start may be: more than seconds that are cut off.
+const MAX_CLOCK_DRIFT_S: u64 = 2;
+
+/// When the service was started by the clock as it is now, if that is not what was believed: the clock was set, or the machine has slept.
+fn moved_start_s(believed_s: u64, now_s: u64, running: Duration) -> Option<u64> {
+    let started_at_s = now_s.saturating_sub(running.as_secs());
+    (started_at_s.abs_diff(believed_s) > MAX_CLOCK_DRIFT_S).then_some(started_at_s)
 }
 
 /// What the loop starts from.
@@ -208,6 +219,13 @@ impl<E: Engine> MainLoop<E> {
     }
 
     fn happen(&mut self, event: Event) {
+        if let Some(started_at_s) = moved_start_s(self.supervisor.started_at_s(), now_s(), self.started.elapsed()) {
+            self.supervise(Event::Clock { started_at_s });
+        }
+        self.supervise(event);
+    }
+
+    fn supervise(&mut self, event: Event) {
         debug!("{event:?}");
         let actions = self.supervisor.step(self.started.elapsed(), event);
         self.carry_out(actions);
@@ -257,8 +275,7 @@ impl<E: Engine> MainLoop<E> {
         let is_record = matches!(action, FileAction::Record(_));
         self.files.perform(action);
         if is_record {
-            let (now, _) = self.files.history_since(u64::MAX - 1);
-            self.clients.tell_history_added(now);
+            self.clients.tell_history_added(self.files.last_history_number());
         }
     }
 
@@ -288,5 +305,18 @@ impl<E: Engine> MainLoop<E> {
             Reply::History(nr_entries) => Ok(Answer::History(self.files.history(nr_entries))),
         };
         self.clients.answer(id, answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed_and_one_that_ticks_is_not() {
+        let after = |now_s, running_s| moved_start_s(1_000, now_s, Duration::from_secs(running_s));
+        assert_eq!([after(1_000, 0), after(1_501, 500), after(1_498, 500)], [None; 3]);
+        assert_eq!(after(1_500, 100), Some(1_400), "it has slept for 400 s");
+        assert_eq!(after(50, 100), Some(0));
     }
 }

@@ -304,6 +304,12 @@ pub enum Event {
     HoldClosed(u32),
     /// What the files lack has changed, or was written in vain once more.
     NotStored(NotStored),
+    /// The clock was set, or the machine has slept, which [`super::Time`] does not count: by the clock as it is now, the service was started
+    /// at this time, in seconds since 1970.
+    Clock {
+        /// That time.
+        started_at_s: u64,
+    },
     /// The time that [`super::Supervisor::next_wakeup`] named has come.
     Tick,
     /// The service is to end.

@@ -119,6 +119,13 @@ impl Holds {
         self.list.iter().filter_map(|hold| hold.until_s).min()
     }
 
+    /// Gives those that end by themselves another end.
+    pub(super) fn move_ends(&mut self, moved: impl Fn(u64) -> u64) {
+        for until_s in self.list.iter_mut().filter_map(|hold| hold.until_s.as_mut()) {
+            *until_s = moved(*until_s);
+        }
+    }
+
     /// Takes away those that have ended by this time.
     pub(super) fn expire(&mut self, now_s: u64) -> Vec<Hold> {
         self.list.extract_if(.., |hold| hold.until_s.is_some_and(|until_s| until_s <= now_s)).collect()

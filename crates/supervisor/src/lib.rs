@@ -82,8 +82,11 @@ pub struct Supervisor {
     actions: Vec<Action>,
     answers: Vec<Action>,
     desired: Desired,
-    /// The time that is zero here, in seconds since 1970.
+    /// The time that is zero here, in seconds since 1970, by the clock as it is now.
     started_at_s: u64,
+    /// When a choice ends that was made before the service was started: by the clock. What is chosen for a time since then lasts for as long,
+    /// and the machine's sleep does not count.
+    stored_until_s: Option<u64>,
     settings: Settings,
     holds: Holds,
     foregrounds: Foregrounds,
@@ -144,6 +147,7 @@ impl Supervisor {
             answers: Vec::new(),
             desired,
             started_at_s,
+            stored_until_s: desired.chosen_until_s,
             settings,
             holds: Holds::default(),
             foregrounds: Foregrounds::default(),
@@ -214,6 +218,12 @@ impl Supervisor {
         waiters.chain(others.into_iter().flatten()).min()
     }
 
+    /// The time that is zero here, in seconds since 1970, as far as has been said; see [`Event::Clock`].
+    #[must_use]
+    pub const fn started_at_s(&self) -> u64 {
+        self.started_at_s
+    }
+
     /// Whether an engine that ended would be followed by another.
     #[must_use]
     pub fn would_load_again(&self) -> bool {
@@ -241,6 +251,7 @@ impl Supervisor {
             }
             Event::HoldClosed(cookie) => drop(self.holds.release(cookie)),
             Event::NotStored(files) => self.unstored.take(self.now, files),
+            Event::Clock { started_at_s } => self.follow_clock(started_at_s),
             Event::Shutdown if self.leaving == Leaving::No => self.leave(),
             Event::Tick | Event::Shutdown => {}
         }
@@ -370,9 +381,19 @@ impl Supervisor {
         }
     }
 
-    /// Seconds since 1970, by the clock when the service was started.
+    /// Seconds since 1970.
     fn now_s(&self) -> u64 {
         self.started_at_s.saturating_add(self.now.as_secs())
+    }
+
+    /// What was asked for a time has as much of it left as before, and so another end. A choice that was stored keeps its own.
+    fn follow_clock(&mut self, started_at_s: u64) {
+        let before_s = std::mem::replace(&mut self.started_at_s, started_at_s);
+        let moved = |until_s: u64| until_s.saturating_add(started_at_s).saturating_sub(before_s);
+        self.holds.move_ends(moved);
+        if self.desired.chosen_until_s != self.stored_until_s {
+            self.desired.chosen_until_s = self.desired.chosen_until_s.map(moved);
+        }
     }
 
     fn end_holds(&mut self) {

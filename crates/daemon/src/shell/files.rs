@@ -116,7 +116,12 @@ impl Files {
         describe::settings(&self.config)
     }
 
-    /// The number of the newest entry of the history, and the entries after the one with this number.
+    /// The number of the newest entry of the history.
+    pub(super) const fn last_history_number(&self) -> u64 {
+        self.history.last_number()
+    }
+
+    /// The same, and the entries after the one with this number.
     pub(super) fn history_since(&self, cursor: u64) -> (u64, Vec<HistoryEntry>) {
         self.history.since(cursor)
     }

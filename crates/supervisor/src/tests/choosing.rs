@@ -70,6 +70,46 @@ fn a_choice_for_a_time_ends_then_and_survives_a_restart() {
 }
 
 #[test]
+fn what_was_asked_for_a_time_has_another_end_after_the_machine_has_slept() {
+    const ASLEEP_S: u64 = 8 * 3_600;
+    let mut world = running();
+    world.ask_as(1, Request::HoldMode(HoldRequest { seconds: Some(600), ..hold(Mode::LowPower) }));
+    world.engine_acts();
+    let ends = |world: &World| {
+        let view = world.state.view();
+        (view.requested_until_s, view.holds.first().and_then(|hold| hold.until_s))
+    };
+    let (_, held_until_s) = ends(&world);
+    world.apply(Op::ClockMoves(ASLEEP_S as i32));
+    assert_eq!(ends(&world), (None, held_until_s.map(|until_s| until_s + ASLEEP_S)));
+    world.ask(Request::SetModeFor(Mode::Fifo, 600));
+    world.engine_acts();
+    let (chosen_until_s, _) = ends(&world);
+    world.apply(Op::ClockMoves(-60));
+    assert_eq!(ends(&world).0, chosen_until_s.map(|until_s| until_s - 60));
+    assert_eq!(world.stored.chosen_until_s, ends(&world).0, "the service may be restarted");
+    world.wait(590 * SECOND);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Fifo, Reason::Choice));
+    world.wait(12 * SECOND);
+    world.engine_acts();
+    assert_eq!(decided(&world), (Mode::Interactive, Reason::Default));
+}
+
+#[test]
+fn a_stored_end_stays_when_the_clock_is_set() {
+    let mut world = running();
+    world.ask(Request::SetModeFor(Mode::Fifo, 600));
+    world.apply(Op::Restart);
+    let until_s = world.state.view().requested_until_s;
+    assert!(until_s.is_some());
+    world.apply(Op::ClockMoves(100));
+    assert_eq!(world.state.view().requested_until_s, until_s);
+    world.apply(Op::ClockMoves(600));
+    assert_eq!(world.state.view().requested_mode, RequestedMode::Auto);
+}
+
+#[test]
 fn holds_end_with_their_time_or_their_descriptor() {
     let mut world = running();
     world.ask_as(1, Request::HoldMode(HoldRequest { seconds: Some(60), ..hold(Mode::LowPower) }));

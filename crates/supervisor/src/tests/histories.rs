@@ -31,6 +31,8 @@ pub(super) enum Op {
     DiskFull(bool),
     Degrade(bool),
     Wait(u32),
+    /// The clock is set, or the machine has slept, by so many seconds.
+    ClockMoves(i32),
     Shutdown,
 }
 
@@ -104,6 +106,7 @@ pub(super) fn ops() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::DiskFull),
         1 => any::<bool>().prop_map(Op::Degrade),
         6 => (0u32..30_000).prop_map(Op::Wait),
+        1 => (-100_000i32..100_000).prop_map(Op::ClockMoves),
         1 => Just(Op::Shutdown),
     ]
 }

@@ -26,7 +26,7 @@ impl World {
             assert!(view.enabled || !self.stored.enabled, "stored as on");
         }
         self.check_arbiter(&view);
-        let now_s = STARTED_AT_S + self.now.as_secs();
+        let now_s = self.started_at_s + self.now.as_secs();
         let ends = view.holds.iter().map(|hold| hold.until_s).chain([view.requested_until_s]).flatten();
         assert!(self.ended || ends.min().is_none_or(|end_s| end_s > now_s), "something lasts beyond its end: {view:?}");
         assert!(

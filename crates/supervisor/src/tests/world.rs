@@ -27,6 +27,8 @@ pub(super) struct Process {
 pub(super) struct World {
     pub(super) state: Supervisor,
     pub(super) now: Time,
+    /// By the clock as it is now.
+    pub(super) started_at_s: u64,
     pub(super) process: Option<Process>,
     pub(super) kernel: Kernel,
     /// The kernel does not let go of the scheduler of an engine that is gone.
@@ -89,11 +91,12 @@ impl World {
     }
 
     fn start(start: Start) -> Self {
-        let Start { desired, settings, kernel, noted, build, quarantine, lifted, .. } = start.clone();
+        let Start { desired, started_at_s, settings, kernel, noted, build, quarantine, lifted, .. } = start.clone();
         let (state, actions) = Supervisor::new(start);
         let mut world = Self {
             state,
             now: Time::ZERO,
+            started_at_s,
             process: None,
             kernel,
             kernel_clings: false,
@@ -176,6 +179,10 @@ impl World {
             Op::KernelClings(clings) => self.cling(clings),
             Op::DiskFull(is_full) => self.disk_is_full = is_full,
             Op::Degrade(degraded) => self.degraded = degraded,
+            Op::ClockMoves(by_s) => {
+                self.started_at_s = self.started_at_s.saturating_add_signed(by_s.into());
+                self.happen(Event::Clock { started_at_s: self.started_at_s });
+            }
             Op::Wait(ms) => self.wait(Duration::from_millis(ms.into())),
             Op::Shutdown => self.happen(Event::Shutdown),
         }
@@ -227,7 +234,7 @@ impl World {
         self.bury(Gone::Code(0));
         let history = std::mem::take(&mut self.history);
         *self = Self::start(Start {
-            started_at_s: STARTED_AT_S,
+            started_at_s: self.started_at_s,
             desired: self.stored,
             settings: self.settings,
             kernel: self.kernel.clone(),
