@@ -61,6 +61,15 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     replace_on(&mut FileSystem, &path, text)
 }
 
+/// The same, but a symbolic link is replaced itself: for root, where others may have made one.
+///
+/// # Errors
+///
+/// Those of [`replace`].
+pub fn replace_link(path: &Path, text: &str) -> io::Result<()> {
+    replace_on(&mut FileSystem, path, text)
+}
+
 fn replace_on(disk: &mut impl Disk, path: &Path, text: &str) -> io::Result<()> {
     let new = disk.write_and_sync(path, text)?;
     disk.rename(new, path)?;

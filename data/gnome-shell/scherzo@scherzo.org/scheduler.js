@@ -15,6 +15,9 @@ const TIMEOUT_MS = 120_000;
 /** Following the service must not start it: it is there, or the toggle is hidden. */
 const FLAGS = Gio.DBusProxyFlags.DO_NOT_AUTO_START | Gio.DBusProxyFlags.DO_NOT_AUTO_START_AT_CONSTRUCTION;
 
+/** Errors after which what was asked for may be done still. */
+const LATE = ['org.scherzo.Scheduler1.Error.Busy', 'org.freedesktop.DBus.Error.NoReply'];
+
 Gio._promisify(Gio.File.prototype, 'load_contents_async');
 
 /**
@@ -44,10 +47,13 @@ export async function ask(scheduler, setter, value, cancellable) {
         const flags = Gio.DBusCallFlags.ALLOW_INTERACTIVE_AUTHORIZATION;
         await scheduler[`${setter}Async`](value, flags, cancellable);
     } catch (error) {
+        if (!error.matches)
+            throw error;
         if (error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED))
             return;
         // What is late may be done still.
-        const isLate = Gio.DBusError.get_remote_error(error) === 'org.scherzo.Scheduler1.Error.Busy';
+        const isLate = LATE.includes(Gio.DBusError.get_remote_error(error)) ||
+            error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.TIMED_OUT);
         Gio.DBusError.strip_remote_error(error);
         // Those of the service's sentences that never vary are known to translators.
         Main.notifyError(isLate ? _('Not Done Yet') : _('Nothing Was Changed'), gettext(error.message));

@@ -137,7 +137,8 @@ impl<F: FnMut(&ClientState)> TopicFollower<F> {
         self.read(&properties).await;
         let mut served = Watched::default();
         loop {
-            served = self.serve_watches(&service, served).await;
+            let is_served;
+            (served, is_served) = self.serve_watches(&service, served).await;
             let is_silent = matches!(self.state.link, Link::NoAnswer { .. });
             tokio::select! {
                 () = bus.closed() => return Ok(()),
@@ -157,25 +158,31 @@ impl<F: FnMut(&ClientState)> TopicFollower<F> {
                 // It fails only when the client has been dropped, which ends this future as well.
                 _ = self.wanted.changed() => {}
                 () = sleep(ASK_AGAIN), if is_silent => self.read(&properties).await,
+                () = sleep(ASK_AGAIN), if !is_served => {}
                 () = self.impatience.notified() => self.read(&properties).await,
             }
         }
     }
 
     /// Subscribes to statistics, unsubscribes, or reads the history, as clients watch these topics; returns the topics
-    /// that are served now.
-    async fn serve_watches(&mut self, service: &SchedulerProxy<'_>, served: Watched) -> Watched {
+    /// that are served now, and whether these are all that are wanted: a user's other programs may subscribe to as much as a user may.
+    async fn serve_watches(&mut self, service: &SchedulerProxy<'_>, served: Watched) -> (Watched, bool) {
         let wanted = *self.wanted.borrow_and_update();
-        // These calls fail only together with the service, and are repeated when it has returned.
-        match (served.nr_statistics, wanted.nr_statistics) {
-            (0, 1..) => drop(timeout(READ, service.subscribe()).await),
-            (1.., 0) => drop(timeout(READ, service.unsubscribe()).await),
-            _ => {}
-        }
+        let (has, wants) = (served.nr_statistics > 0, wanted.nr_statistics > 0);
+        let is_served = match (has, wants) {
+            (false, true) => matches!(timeout(READ, service.subscribe()).await, Ok(Ok(()))),
+            (true, false) => {
+                // Whoever is sent statistics without wanting them ignores them.
+                drop(timeout(READ, service.unsubscribe()).await);
+                true
+            }
+            _ => true,
+        };
         if served.nr_history == 0 && wanted.nr_history > 0 {
             self.read_history(service).await;
         }
-        wanted
+        let nr_statistics = if is_served { wanted.nr_statistics } else { 0 };
+        (Watched { nr_statistics, ..wanted }, is_served)
     }
 
     async fn read(&mut self, properties: &PropertiesProxy<'_>) {

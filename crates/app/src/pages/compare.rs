@@ -119,6 +119,8 @@ enum ComparisonFailure {
     Cancelled,
     /// A sentence.
     Told(String),
+    /// Somebody has turned Scherzo on or off meanwhile, and that stays so.
+    Overruled,
     /// The user has no right to turn Scherzo on or off, or did not authenticate; nothing was changed. A sentence.
     Refused(String),
 }
@@ -207,7 +209,7 @@ impl ComparePage {
             note(Some(was_on));
             let outcome = page.measure(&service, plan).await;
             let restored = match &outcome {
-                Err(ComparisonFailure::Refused(_)) => {
+                Err(ComparisonFailure::Refused(_) | ComparisonFailure::Overruled) => {
                     note(None);
                     Ok(())
                 }
@@ -240,6 +242,9 @@ impl ComparePage {
                 error => ComparisonFailure::Told(error_text(&error)),
             })?;
             let round = self.measure_round(Duration::from_secs(plan.round_s.into())).await?;
+            if service.state().service.enabled != (*side == Side::Scherzo) {
+                return Err(ComparisonFailure::Overruled);
+            }
             if service.state().nr_exits != exits || service.state().is_loaded() != (*side == Side::Scherzo) {
                 return Err(ComparisonFailure::Told(gettext("Something else changed the scheduler meanwhile")));
             }
@@ -279,9 +284,12 @@ impl ComparePage {
             Ok(outcome) => self.show_outcome(&outcome),
             Err(failure) => {
                 imp.stack.set_visible_child_name("setup");
-                if let (ComparisonFailure::Told(text) | ComparisonFailure::Refused(text), Some(notices)) =
-                    (failure, Notices::over(self))
-                {
+                let text = match failure {
+                    ComparisonFailure::Cancelled => return,
+                    ComparisonFailure::Told(text) | ComparisonFailure::Refused(text) => text,
+                    ComparisonFailure::Overruled => gettext("Something else changed the scheduler meanwhile"),
+                };
+                if let Some(notices) = Notices::over(self) {
                     notices.say(&text);
                 }
             }

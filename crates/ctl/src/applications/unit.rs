@@ -1,10 +1,14 @@
 //! Names of the units that desktops run applications in.
 //!
 //! See "Desktop Environment Integration" of systemd: `app[-<launcher>]-<ApplicationID>-<RANDOM>.scope` and
-//! `app[-<launcher>]-<ApplicationID>[@<RANDOM>].service`, where a dash inside of a part is written `\x2d`.
+//! `app[-<launcher>]-<ApplicationID>[@<RANDOM>].service`, where a dash inside of a part is written `\x2d`. snapd moves what it starts into
+//! `snap.<snap>.<application>-<UUID>.scope`, with a dot before the UUID in older versions; the desktop id is `<snap>_<application>` there.
 
 /// The application in this unit, as its desktop id without `.desktop`.
 pub(crate) fn application(unit: &str) -> Option<String> {
+    if let Some(names) = unit.strip_prefix("snap.") {
+        return of_snap(names);
+    }
     let id = if let Some(stem) = unit.strip_suffix(".scope") {
         let (stem, _random) = stem.split_once("app-")?.1.rsplit_once('-')?;
         stem
@@ -14,6 +18,16 @@ pub(crate) fn application(unit: &str) -> Option<String> {
     };
     let id = id.rsplit_once('-').map_or(id, |(_launcher, id)| id);
     unit.starts_with("app-").then(|| unescape(id)).filter(|id| !id.is_empty())
+}
+
+/// As in `8-4-4-4-12`.
+const UUID_LENGTH: usize = 36;
+
+fn of_snap(names: &str) -> Option<String> {
+    let stem = names.strip_suffix(".scope")?;
+    let stem = stem.get(..stem.len().checked_sub(UUID_LENGTH)?)?.strip_suffix(['-', '.'])?;
+    let (snap, application) = stem.split_once('.')?;
+    Some(format!("{}_{}", unescape(snap), unescape(application)))
 }
 
 /// Undoes systemd's escaping; what is no escape stays.
@@ -52,6 +66,12 @@ mod tests {
             ("app-firefox.service", "firefox"),
             (r"app-gnome-google\x2dchrome-99.scope", "google-chrome"),
             (r"app-odd\x2.service", r"odd\x2"),
+            ("snap.firefox.firefox-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.scope", "firefox_firefox"),
+            ("snap.code.url-handler.0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.scope", "code_url-handler"),
+            (
+                r"snap.snap\x2dstore.ubuntu\x2dsoftware-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.scope",
+                "snap-store_ubuntu-software",
+            ),
         ] {
             assert_eq!(application(unit).as_deref(), Some(id), "{unit}");
         }
@@ -59,8 +79,11 @@ mod tests {
 
     #[test]
     fn other_units_are_no_applications() {
-        for unit in ["run-u7.scope", "dbus.service", "app.slice", "app-x.scope", "app-.service", "my-app-x-1.scope", ""]
-        {
+        let others =
+            ["run-u7.scope", "dbus.service", "app.slice", "app-x.scope", "app-.service", "my-app-x-1.scope", ""];
+        let of_snaps =
+            ["snap.scope", "snap.firefox.firefox.scope", "snap.firefox-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.scope"];
+        for unit in others.into_iter().chain(of_snaps) {
             assert_eq!(application(unit), None, "{unit}");
         }
     }

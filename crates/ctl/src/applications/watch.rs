@@ -147,7 +147,7 @@ impl<'a> Watcher<'a> {
         let of_games = (GAME_MODE.to_owned(), RequestedMode::Mode(Mode::Interactive).into());
         let (rules, problems) = self.places.read_above([of_games].into());
         // New rules may name applications that run already.
-        let afresh = self.running.rule(rules);
+        let afresh = self.running.rule(rules.into_iter().map(|(key, rule)| (as_executed(key), rule)).collect());
         self.complain(problems);
         let units = self.notices.units(&self.slice).unwrap_or_default();
         self.running.only(&units.union(&self.games).cloned().collect());
@@ -229,6 +229,13 @@ impl<'a> Watcher<'a> {
     }
 }
 
+/// What the kernel says is executed where a rule names this file: links have been followed, such as those of Debian's alternatives.
+fn as_executed(key: String) -> String {
+    let path = Path::new(&key);
+    let target = path.is_absolute().then(|| path.canonicalize().ok()?.into_os_string().into_string().ok()).flatten();
+    target.unwrap_or(key)
+}
+
 /// Has a unit of this application, or none, in front while the hold with this cookie lasts. The mode is held in any case.
 async fn put_in_front(scheduler: &SchedulerProxy<'_>, application: &str, cookie: u32, front: Option<&Path>) {
     let group = front.and_then(group_of).unwrap_or_default();
@@ -263,4 +270,23 @@ async fn look_into(unit: PathBuf, seen: mpsc::Sender<Seen>) {
 
 fn own_failure(error: &std::io::Error) -> Failure {
     Failure::new(Kind::Failure, fill(&gettext("Cannot watch this session: {error}."), &[("error", error)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_for_links_are_about_what_they_lead_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("vim.basic"), directory.path().join("vim"));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink("vim.basic", &link).unwrap();
+        let executed = |key: &Path| as_executed(key.to_str().unwrap().to_owned());
+        let file = file.canonicalize().unwrap();
+        assert_eq!(Path::new(&executed(&link)), file);
+        let missing = directory.path().join("missing");
+        assert_eq!(Path::new(&executed(&missing)), missing);
+        assert_eq!(as_executed("org.gnome.Builder".to_owned()), "org.gnome.Builder");
+    }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(output: &Output, options: &RecordOptions) -> Result<(), 
     let machine = RecordedMachine { release, scheduler, topology, duration_ns: recording.duration_ns };
     let text = scenario::scenario(&machine, &recording.timeline.tasks, &recording.facts);
     ensure_may_write(options)?;
-    durable::replace(&options.output, &text).map_err(|error| cannot_write(&options.output, &error))?;
+    durable::replace_link(&options.output, &text).map_err(|error| cannot_write(&options.output, &error))?;
     recording.tell(output, &options.output);
     Ok(())
 }
