@@ -12,7 +12,7 @@ use super::peer::RUSTLAND;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BenchmarkSet {
-    /// Our own probe: every mode, the floors, and one peer.
+    /// Our own probe: `interactive` and `low-power`, the floors, and one peer.
     Core,
     /// The same loads with all peers.
     Peers,

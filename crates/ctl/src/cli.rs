@@ -152,7 +152,7 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Have an application count as the one in front until Ctrl-C
     ///
-    /// Desktops do this by themselves, with SetForeground on D-Bus. The application is named by its control group: its
+    /// A desktop can do this by itself, with SetForeground on D-Bus; none does so yet. The application is named by its control group: its
     /// tasks weigh four times as much as otherwise, or what the setting foreground_percent says.
     ///
     /// A group is named by its path, as /proc/PID/cgroup shows it after "0::". It must be one of your own session's, but

@@ -19,8 +19,8 @@ macro_rules! for_each_setting {
                 "The scheduler. These change at once, while it runs." {
                     base_slice_us: u32 = 5_000, Number(250, 20_000), AtOnce, "How long a task runs while few others wait, in microseconds: 250 to 20000.";
                     min_slice_us: u32 = 250, Number(100, 20_000), AtOnce, "How long it runs at least, in microseconds: 100 up to the above. Only the policy \"classes\" goes by this.";
-                    slice_timer: SliceTimer = SliceTimer::Auto, SliceTimer, AtOnce, "Whether a timer ends a slice that is over between two ticks of the kernel, while others wait: \"on\", \"off\", or \"auto\", where ticks are more than four slices apart.";
-                    starvation_ms: u32 = 100, Number(5, 1_000), AtOnce, "Background work that has waited longer gets every other turn, and is not overtaken by other background work that came so much later, in milliseconds: 5 to 1000.";
+                    slice_timer: SliceTimer = SliceTimer::Auto, SliceTimer, AtOnce, "Whether a timer ends a slice that is over between two ticks of the kernel, while others wait: \"on\", \"off\", or \"auto\", for slices shorter than a quarter of the time between two ticks. Only while the kernel side applies the policy.";
+                    starvation_ms: u32 = 100, Number(5, 1_000), AtOnce, "How long background work waits in low-power before a CPU takes it that is kept asleep, in milliseconds: 5 to 1000. With the policy \"classes\", in every mode: background work that has waited longer gets every other turn.";
                     slice_boost_ms: u32 = 20, Number(0, 1_000), AtOnce, "How much earlier interactive work is taken than its fair share says, in milliseconds: 0 to 1000. 0 leaves plain virtual runtime. Only the policy \"classes\" goes by this.";
                     auto_fifo: bool = true, Flag, AtOnce, "The mode \"interactive\" serves in order of arrival while the machine is under-used. Only the policy \"classes\" goes by this.";
                 }

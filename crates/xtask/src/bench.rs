@@ -31,7 +31,7 @@ pub(crate) struct BenchOptions {
     /// With --native: write the page into this file; without it into one in this directory that is called by processor and kernel
     #[arg(long, value_name = "FILE", requires = "native")]
     page: Option<PathBuf>,
-    /// What to measure: core (every mode, scx_rustland and the floors by our own probe), peers (the same loads with
+    /// What to measure: core (interactive, low-power, scx_rustland and the floors by our own probe), peers (the same loads with
     /// scx_rustland, scx_bpfland, scx_lavd and scx_cosmos), tools (hackbench, perf bench, stress-ng, cyclictest, starting
     /// programs, and frames of a game, with the same peers). Without it core; with --native all, unless --load is given
     #[arg(long, value_name = "SET")]

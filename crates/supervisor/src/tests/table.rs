@@ -62,7 +62,7 @@ const EVENTS: &[Step] = &[
         engine(state, EngineEvent::Failed { kind: FailKind::Outdated, text: String::new() })
     }),
     EJECTED,
-    ("the engine babbles", |state| engine(state, EngineEvent::Garbled(String::new()))),
+    ("the engine sends what makes no sense", |state| engine(state, EngineEvent::Garbled(String::new()))),
     ("the engine hangs up", |state| engine(state, EngineEvent::HungUp)),
     ENDED,
     KILLED,
