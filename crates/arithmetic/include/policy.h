@@ -133,6 +133,12 @@ typedef long long s64;
  * before: of what these wait for such tasks take a fifth at most.
  */
 #define POLICY_SLIP_IN_TIMES 4
+/*
+ * How long a task of nice 0 that takes turns may be the first without getting one, while prompt ones get all: where one CPU alone may take it,
+ * that of a slice and three of others; where several may, far longer than what all prompt ones of an LLC may be ahead lets it wait.
+ */
+#define POLICY_OVERDUE_ALONE_NS (20 * POLICY_MSEC)
+#define POLICY_OVERDUE_NS (100 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -147,6 +153,14 @@ static const u32 policy_nice_weights[POLICY_NR_NICE] = {
 static inline u32 policy_weight(u32 nice_index)
 {
 	return nice_index < POLICY_NR_NICE ? policy_nice_weights[nice_index] : POLICY_WEIGHT_NORMAL;
+}
+
+/* The lesser of two numbers that are no more than 2^63 apart: without a branch, as the verifier follows each. */
+static inline u64 policy_lesser(u64 one, u64 two)
+{
+	s64 more = (s64)(one - two);
+
+	return two + (more & more >> 63);
 }
 
 /* Virtual time that passes for a task of this flat weight while it runs. */
@@ -270,11 +284,14 @@ static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
  */
 static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight, enum policy_use_level use)
 {
+	u64 distance_ns;
+
 	if (mean_burst_ns > POLICY_BURST_MAX_NS)
 		mean_burst_ns = POLICY_BURST_MAX_NS;
 	if (use >= POLICY_USE_LIGHT && use < POLICY_USE_LITTLE)
 		mean_burst_ns = mean_burst_ns * (POLICY_USE_LITTLE - use) / POLICY_NR_LIGHT_KINDS;
-	now += mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	distance_ns = mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
+	now += policy_lesser(distance_ns, POLICY_MAX_WAIT_NS);
 	if (use >= POLICY_USE_MODEST)
 		now -= POLICY_MODEST_AHEAD_NS;
 	else if (use == POLICY_USE_MODERATE)
@@ -298,13 +315,21 @@ static inline u64 policy_max_wait_ns(u64 nr_fair, u64 nr_cpus)
 	return wait_ns > POLICY_MAX_WAIT_NS ? wait_ns : POLICY_MAX_WAIT_NS;
 }
 
+/* How long a task of this flat weight may be the first of a queue without a turn, if one of nice 0 may for so long. */
+static inline s64 policy_overdue_ns(u64 normal_ns, u32 flat_weight)
+{
+	u64 limit_ns = normal_ns * (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) / (flat_weight ? flat_weight : 1);
+
+	return policy_lesser(limit_ns, POLICY_MAX_WAIT_NS);
+}
+
 /*
  * How far the virtual clock advances in the longest time that a task may wait, while so many tasks of these flat weights in sum
- * take turns on so many CPUs.
+ * take turns on so many CPUs, of which these may run the task: where fewer do, the clock passes as much more slowly for it.
  */
-static inline s64 policy_max_lag(u64 fair_weight, u64 nr_fair, u64 nr_cpus)
+static inline s64 policy_max_lag(u64 fair_weight, u64 nr_fair, u64 nr_cpus, u64 nr_serving)
 {
-	return policy_max_wait_ns(nr_fair, nr_cpus) * nr_cpus /
+	return policy_max_wait_ns(nr_fair, nr_cpus) * nr_serving /
 	       (fair_weight / (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) ?: 1);
 }
 

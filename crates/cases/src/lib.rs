@@ -255,6 +255,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("hogs beside many nappers", shares::many_nappers),
     case("longest gap beside naps of 20 µs", shares::longest_gap),
     case("a hog beside pairs that wake each other", shares::beside_pairs),
+    case("a hog beside sleepers of its only CPU", shares::beside_sleepers_of_its_cpu),
     case("frames beside hogs", frames::beside_hogs),
     case("frames beside niced hogs", frames::beside_niced_hogs),
     case("frames beside short naps", frames::beside_nappers),

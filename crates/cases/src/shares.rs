@@ -34,6 +34,8 @@ const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 70.0;
 /// Longest time that a hog gets nothing beside pairs that wake each other. Seen are 8 to 51 ms.
 const MAX_GAP_BESIDE_PAIRS_MS: f64 = 90.0;
+/// The same beside tasks that sleep and want its only CPU: a look every 50 ms, and a slice of theirs. The simulator has 72 ms.
+const MAX_GAP_BESIDE_SLEEPERS_MS: f64 = 150.0;
 /// How many times as long a call that changes the seat may take as where all that takes part in it is SCHED_FIFO. 2.8 was measured.
 const MAX_SEAT_CHANGE_RATIO: f64 = 4.0;
 const SEAT_CHANGE_PAUSE: Duration = Duration::from_millis(40);
@@ -182,6 +184,22 @@ pub(super) fn beside_pairs(guest: &mut Guest) -> Result<()> {
             "beside {work} of work the hog got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_BESIDE_PAIRS_MS}"
         );
     }
+    Ok(())
+}
+
+/// A hog has turns where tasks that sleep want all of the only CPU that it may run on, whatever another hog has elsewhere. What such tasks have
+/// is measured for all CPUs together; without a look at each queue the hog had nothing, until the scheduler was ended for that.
+pub(super) fn beside_sleepers_of_its_cpu(guest: &mut Guest) -> Result<()> {
+    let groups = ["name=hog,pin=1", "name=sleepers,count=2,pin=1,work=6ms,sleep=4ms", "name=free"];
+    let figures: ShareFigures = beside_interactive(guest, &format!("shares --seconds {SECONDS}"), &groups)?;
+    say_groups(&figures.groups);
+    let [hog, ..] = figures.groups.as_slice() else { bail!("no groups: {figures:?}") };
+    hog.ensure_between(0.25, 2.0)?;
+    let gap_ms = hog.longest_gap_ms;
+    ensure!(
+        gap_ms <= MAX_GAP_BESIDE_SLEEPERS_MS,
+        "the hog got nothing for {gap_ms:.1} ms, not at most {MAX_GAP_BESIDE_SLEEPERS_MS}"
+    );
     Ok(())
 }
 

@@ -39,13 +39,17 @@ static __always_inline void advance_clock(struct llc_ctx *llcx, u64 vruntime, u6
 	__sync_val_compare_and_swap(&llcx->clock, clock, clock + ahead);
 }
 
-/* How far apart the tasks of an LLC that are not prompt may be in virtual time. */
-static __always_inline s64 max_lag_of(const struct llc_ctx *llcx)
+/*
+ * How far ahead of the others of its LLC a task may be that is not prompt, in virtual time. That passes more slowly for those that fewer
+ * CPUs serve.
+ */
+static __always_inline s64 max_lag_of(const struct llc_ctx *llcx, const struct task_ctx *tctx)
 {
+	u64 nr_cpus = cpus_per_llc(), nr_serving = policy_lesser(tctx->nr_serving, nr_cpus);
 	s64 fair_weight = READ_ONCE(llcx->fair_weight);
 	s32 nr_fair = READ_ONCE(llcx->nr_fair);
 
-	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, cpus_per_llc());
+	return policy_max_lag(fair_weight > 0 ? fair_weight : 0, nr_fair > 0 ? nr_fair : 0, nr_cpus, nr_serving);
 }
 
 /* The task's virtual runtime, so far behind or ahead of the LLC's clock as the policy lets it be. */
@@ -62,7 +66,7 @@ static __always_inline u64 within_reach(const struct task_ctx *tctx, const struc
 	}
 	if (policy_waits_briefly(ahead, fair_weight > 0 ? fair_weight : 0))
 		return vruntime;
-	max_lag = max_lag_of(llcx);
+	max_lag = max_lag_of(llcx, tctx);
 	return ahead > max_lag ? clock + max_lag : vruntime;
 }
 
@@ -133,9 +137,9 @@ static __always_inline void stop_being_prompt(struct task_ctx *tctx, u64 most_ah
 }
 
 /* The task's group has spent too much, so it takes turns although it may have credit. Not who uses little, which is not why. */
-static __always_inline bool takes_turns_with_group(const struct task_struct *p, const struct task_ctx *tctx)
+static __always_inline bool takes_turns_with_group(const struct task_struct *p, const struct task_ctx *tctx, u64 now)
 {
-	return is_overspent(tctx->group) && !goes_first(p, tctx);
+	return is_overspent(tctx->group, now) && !goes_first(p, tctx);
 }
 
 /*
@@ -220,7 +224,7 @@ static __always_inline void stop_yielding(const struct task_struct *p, struct ta
 	if (yields_to_fair(llc, use == POLICY_USE_MODERATE ? POLICY_USE_HEAVY : use))
 		return;
 	tctx->yields = false;
-	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !takes_turns_with_group(p, tctx);
+	tctx->prompt = tctx->credit_ns > 0 && may_be_prompt(p) && !takes_turns_with_group(p, tctx, now);
 }
 
 /*
@@ -275,7 +279,7 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 
 	if (!tctx->feeds_prompt)
 		return;
-	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || takes_turns_with_group(p, tctx)) {
+	if (tctx->prompt || tctx->own_weight < POLICY_WEIGHT_NORMAL || !may_be_prompt(p) || takes_turns_with_group(p, tctx, now)) {
 		tctx->feeds_prompt = false;
 		return;
 	}
@@ -331,7 +335,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 		tctx->nr_failed_trials = 0;
 	if (!may_be_prompt(p))
 		tctx->credit_ns = 0;
-	if (tctx->prompt && (tctx->credit_ns <= 0 || takes_turns_with_group(p, tctx)))
+	if (tctx->prompt && (tctx->credit_ns <= 0 || takes_turns_with_group(p, tctx, now)))
 		stop_being_prompt(tctx, POLICY_CREDIT_ENTER_NS);
 	tctx->due_ns = 0;
 	if (tctx->prompt)

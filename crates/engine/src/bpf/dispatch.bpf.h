@@ -367,10 +367,12 @@ void BPF_STRUCT_OPS(scherzo_dispatch, s32 cpu, struct task_struct *prev)
 	 * during suspend, it does not, so a CPU that idles is noted here again. Newer kernels dispatch for a CPU that a
 	 * higher class has, too: that one does not idle.
 	 */
-	if (!prev && !bpf_get_current_task_btf()->pid)
+	if (!prev && !bpf_get_current_task_btf()->pid) {
 		note_idle(cpuc, cpuc->online);
-	else if (prev && goes_on)
+		ours_returned(cpuc, now);
+	} else if (prev && goes_on) {
 		keep_running(prev, page, cpuc, word);
+	}
 }
 
 #endif /* SCHERZO_DISPATCH_BPF_H */

@@ -140,6 +140,33 @@ VERIFIED_ONCE int head_vtime(u64 dsq_id, u64 *dsq_vtime)
 	return found;
 }
 
+/* How many of a DSQ's tasks are looked at for one that this CPU may take. */
+#define NR_FIRST_SAMPLES 8
+
+/* The same of the first task that this CPU may take: others before it may run on a few CPUs only. False if there is none among the first. */
+VERIFIED_ONCE int first_vtime(u64 dsq_id, s32 cpu, u64 *dsq_vtime)
+{
+	struct cpu_ctx *cpuc = cpu_ctx(cpu);
+	struct task_struct *p;
+	int found = false;
+
+	if (!dsq_vtime || !cpuc || dsq_count(dsq_id) <= 0)
+		return false;
+	cpuc->nr_looked_at = 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			*dsq_vtime = p->scx.dsq_vtime;
+			found = true;
+			break;
+		}
+		if (++cpuc->nr_looked_at >= NR_FIRST_SAMPLES)
+			break;
+	}
+	bpf_rcu_read_unlock();
+	return found;
+}
+
 /* Before a task enters an LLC's DSQ of batch work, see llc_ctx.batch_from_ns. */
 static __always_inline void note_batch_deadline(u32 llc, u64 deadline_ns)
 {

@@ -113,6 +113,8 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		tctx = task_ctx(p);
 		if (tctx && !tctx->prompt)
 			return is_behind_others(tctx, llc, cpu);
+		if (overdue_dsq(llc, cpu, now))
+			return true;
 		if (yields_to_fair(llc, tctx ? tctx->due_ns : 0) &&
 		    (nr_queued(DSQ_FAIR, llc) || nr_queued(DSQ_CPU_FAIR, cpu)))
 			return true;

@@ -71,12 +71,15 @@ static __always_inline void spend_group_credit(u32 number, u64 spent_ns)
 		__sync_fetch_and_sub(&group->credit_ns, spent_ns);
 }
 
+/* What a group had spent too much counts no more once none of its tasks has run on credit for so long. */
+#define OVERSPENT_LASTS_NS (250 * NSEC_PER_MSEC)
+
 /* The task may have credit, but its group has spent too much. */
-static __always_inline bool is_overspent(u32 number)
+static __always_inline bool is_overspent(u32 number, u64 now)
 {
 	const struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
-	return group && READ_ONCE(group->overspent);
+	return group && READ_ONCE(group->overspent) && time_delta(now, READ_ONCE(group->earned_ns)) < (s64)OVERSPENT_LASTS_NS;
 }
 
 #endif /* SCHERZO_GROUP_CREDIT_BPF_H */

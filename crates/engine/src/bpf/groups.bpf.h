@@ -107,6 +107,8 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 {
 	u64 shares = tg->shares;
 
+	if (group->task_group != (u64)tg)
+		group->credit_scale = 0;
 	group->task_group = (u64)tg;
 	group->read_ns = now;
 	group->flattened_ns = 0;
@@ -119,7 +121,8 @@ static __always_inline void read_group(struct group_ctx *group, const struct tas
 static __always_inline u32 credit_scale(const struct group_ctx *group)
 {
 	const struct group_ctx *parent = group->parent == ROOT_GROUP ? NULL : group_ctx(group->parent);
-	u64 scale = parent ? parent->credit_scale : POLICY_WEIGHT_NORMAL;
+	/* None yet if the one around it was read for the first time as well. */
+	u64 scale = parent ? parent->credit_scale ?: POLICY_WEIGHT_NORMAL : POLICY_WEIGHT_NORMAL;
 
 	if (group->weight < POLICY_WEIGHT_NORMAL)
 		scale = scale * group->weight / POLICY_WEIGHT_NORMAL;

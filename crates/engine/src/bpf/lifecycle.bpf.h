@@ -108,8 +108,25 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(scherzo_init_task, struct task_struct *p, struct sc
 	return 0;
 }
 
-/* The task comes to us, perhaps from a higher class that it went to while it waited here. */
+/* The task comes to us. */
 void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	tctx->charged_exec_ns = p->se.sum_exec_runtime;
+	tctx->wait_since_ns = 0;
+	tctx->parked_since_ns = 0;
+	/* What it did in a higher class was no sleep. */
+	tctx->slept_since_ns = 0;
+}
+
+/*
+ * It goes to a higher class, perhaps while it waited here, as sound does that is made real-time; or it ends: the kernel calls this before
+ * ops.exit_task. It does not call ops.dequeue for all that it takes from a DSQ.
+ */
+void BPF_STRUCT_OPS(scherzo_disable, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
 
@@ -118,9 +135,6 @@ void BPF_STRUCT_OPS(scherzo_enable, struct task_struct *p)
 	leave_dsq(tctx);
 	forget_release(tctx);
 	uncount_weight(tctx, clock_now());
-	tctx->charged_exec_ns = p->se.sum_exec_runtime;
-	tctx->wait_since_ns = 0;
-	tctx->parked_since_ns = 0;
 }
 
 void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -131,9 +145,6 @@ void BPF_STRUCT_OPS(scherzo_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (!page || !tctx)
 		return;
-	uncount_weight(tctx, clock_now());
-	leave_dsq(tctx);
-	forget_release(tctx);
 	if (tctx->slot == SCHERZO_NO_SLOT)
 		return;
 	cancel_flight(tctx);

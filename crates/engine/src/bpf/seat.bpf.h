@@ -25,6 +25,7 @@
 #include "credit.bpf.h"
 #include "kind.bpf.h"
 #include "lead.bpf.h"
+#include "overdue.bpf.h"
 #include "place.bpf.h"
 
 /* How a dispatch picks: which order counts, and whether this CPU may take batch work at all. */
@@ -157,7 +158,7 @@ VERIFIED_ONCE int take_account(struct task_struct *p __arg_trusted, struct task_
 		account->vruntime += policy_virtual_ns(POLICY_MESSAGES_GATHER_NS, tctx->weight);
 	account->credit_ns = tctx->credit_ns > 0 ? tctx->credit_ns : 0;
 	account->due_ns = tctx->prompt ? tctx->due_ns : 0;
-	account->max_lag = max_lag_of(llcx);
+	account->max_lag = max_lag_of(llcx, tctx);
 	account->weight = tctx->weight;
 	account->nr_others = nr_others > 0 ? nr_others / cpus_per_llc() : 0;
 	account->prompt = tctx->prompt;
@@ -272,6 +273,14 @@ static __always_inline bool is_due_before(enum dsq_kind kind, u32 index, u64 dsq
 	return head_vtime(DSQ_ID(kind, index), &head) && signed_delta(head, dsq_vtime) < 0;
 }
 
+/* The DSQ of an LLC has a task that is due before this dsq_vtime, and that this CPU may take. */
+static __always_inline bool is_due_here_before(enum dsq_kind kind, u32 llc, s32 cpu, u64 dsq_vtime)
+{
+	u64 first = 0;
+
+	return first_vtime(DSQ_ID(kind, llc), cpu, &first) && signed_delta(first, dsq_vtime) < 0;
+}
+
 /* A task that is in no DSQ comes before all that wait for this CPU. */
 static __always_inline bool precedes_queued(struct task_struct *p, struct task_ctx *tctx, u32 llc, s32 cpu, u64 now)
 {
@@ -281,12 +290,12 @@ static __always_inline bool precedes_queued(struct task_struct *p, struct task_c
 		if (!tctx->prompt)
 			return false;
 		due_ns = keep_deadline(p, tctx, tctx->burst_ns + time_delta(now, tctx->started_ns), now);
-		if (is_due_before(DSQ_PROMPT, llc, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
+		if (is_due_here_before(DSQ_PROMPT, llc, cpu, due_ns) || is_due_before(DSQ_CPU_PROMPT, cpu, due_ns))
 			return false;
 	}
 	if (tctx->prompt)
 		return !yields_to_fair(llc, tctx->due_ns);
-	return !is_due_before(DSQ_FAIR, llc, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
+	return !is_due_here_before(DSQ_FAIR, llc, cpu, tctx->vruntime) && !is_due_before(DSQ_CPU_FAIR, cpu, tctx->vruntime);
 }
 
 /*
@@ -297,7 +306,7 @@ static __always_inline bool may_finish_slice(const struct task_ctx *tctx, u32 ll
 {
 	u64 vruntime = tctx->vruntime - POLICY_WAKE_LEAD_NS;
 
-	return !nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu) && !is_due_before(DSQ_FAIR, llc, vruntime) &&
+	return !nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu) && !is_due_here_before(DSQ_FAIR, llc, cpu, vruntime) &&
 	       !is_due_before(DSQ_CPU_FAIR, cpu, vruntime);
 }
 
@@ -320,7 +329,7 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 	llcx = llc_ctx(llc);
 	charge(prev, tctx, llc, now);
 	weigh(prev, tctx, now);
-	if (!llcx || !precedes_queued(prev, tctx, llc, cpu, now))
+	if (!llcx || (tctx->prompt && overdue_dsq(llc, cpu, now)) || !precedes_queued(prev, tctx, llc, cpu, now))
 		return false;
 	if (!tctx->prompt)
 		advance_clock(llcx, tctx->vruntime, now);
@@ -338,11 +347,12 @@ VERIFIED_ONCE int prev_goes_on(struct task_struct *prev __arg_trusted, s32 cpu)
 static __always_inline void measure_fair_room(struct llc_ctx *llcx, u64 nr_cpus, u64 now)
 {
 	u64 since_ns = READ_ONCE(llcx->measured_at_ns), prompt_ns = READ_ONCE(llcx->prompt_ran_ns);
-	u64 passed_ns = now - since_ns, taken;
+	s64 passed_ns = time_delta(now, since_ns);
+	u64 taken;
 
-	if (passed_ns < ROOM_PERIOD_NS || __sync_val_compare_and_swap(&llcx->measured_at_ns, since_ns, now) != since_ns)
+	if (passed_ns < (s64)ROOM_PERIOD_NS || __sync_val_compare_and_swap(&llcx->measured_at_ns, since_ns, now) != since_ns)
 		return;
-	taken = (prompt_ns - llcx->measured_prompt_ns) * ROOM_OF_CPU / passed_ns;
+	taken = (prompt_ns - llcx->measured_prompt_ns) * ROOM_OF_CPU / (u64)passed_ns;
 	if (taken > (nr_cpus - 1) * ROOM_OF_CPU)
 		taken = (nr_cpus - 1) * ROOM_OF_CPU;
 	WRITE_ONCE(llcx->measured_prompt_ns, prompt_ns);
@@ -456,6 +466,8 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 		return false;
 	if (!(how & PICK_BATCH))
 		return take_on_sleeping_cpu(llc, cpu);
+	if (take_overdue(cpuc, llc, cpu, clock_now()))
+		return true;
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))
 		return true;

@@ -169,7 +169,7 @@ struct {
 struct head_watch {
 	u64 since_ns;
 	u32 pid;
-	u32 reserved;
+	u32 weight; /* flat */
 };
 
 struct cpu_ctx {
@@ -194,6 +194,7 @@ struct cpu_ctx {
 	u8 turn_seat;
 	bool late_pick; /* the next task was due: it must not be preempted */
 	bool rechecked; /* kicked once since something last ran here */
+	u8 nr_looked_at; /* tasks of a DSQ, in memory because the verifier would follow each value, see first_vtime() */
 	u8 nr_reenqueued; /* times the local DSQ was emptied since one of our tasks last ran here, see empties_local_dsq() */
 	bool makes_room; /* the task that runs here does, for the engine or for a quicker task */
 	bool runs_engine; /* and has it now */
@@ -225,6 +226,7 @@ struct cpu_ctx {
 	u64 util_until_ns; /* up to when what follows is known */
 	u32 util; /* for how much of its time tasks have run here, of POLICY_UTIL_ALL */
 	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */
+	u64 overdue_turn_ns; /* when a task was last looked for that was overdue, see take_overdue() */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */
@@ -313,6 +315,7 @@ struct task_ctx {
 	bool slept_interruptibly; /* the last time, see sleeps_interruptibly() */
 	bool moves_up; /* had its slice ended because a fast core idles, see begins_to_move_up() */
 	bool overruns; /* was parked for as long as a task may be, and runs for a moment */
+	u8 nr_serving; /* CPUs that it may run on, or more: see max_lag_of() */
 	u32 weight; /* flat: beside all other tasks, see flat_weight() */
 	u32 own_weight; /* its own, less where its groups have less than is normal: for deadlines and credit */
 	u32 group; /* the number of its group when it was weighed last */

@@ -120,7 +120,7 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 	u64 waits_since_ns = 0;
 	struct task_struct *head;
 	struct task_ctx *tctx;
-	u32 pid = 0;
+	u32 pid = 0, weight = 0;
 
 	if (!watch)
 		return NR_STALL_SAMPLES;
@@ -130,8 +130,12 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 	if (tctx) {
 		pid = head->pid;
 		waits_since_ns = tctx->wait_since_ns;
+		/* What every CPU may take has what its LLC owes it. */
+		if (is_cpu_dsq(dsq_id >> 32) || head->nr_cpus_allowed < nr_online)
+			weight = tctx->weight;
 	}
 	bpf_rcu_read_unlock();
+	WRITE_ONCE(watch->weight, weight);
 	if (watch->pid != pid) {
 		watch->pid = pid;
 		watch->since_ns = now;

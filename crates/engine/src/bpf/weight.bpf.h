@@ -58,6 +58,8 @@ static __always_inline bool may_be_prompt(const struct task_struct *p)
 	return p->policy != SCHED_BATCH && p->policy != SCHED_IDLE;
 }
 
+#define MAX_NR_SERVING 255
+
 /* What the task is worth now, among those of its group and all others. It counts as active in its group from here on. */
 static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
@@ -66,9 +68,10 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 
 	tctx->group = number;
+	tctx->nr_serving = policy_lesser(p->nr_cpus_allowed, MAX_NR_SERVING);
 	join_group(tctx, number, weight, now);
 	tctx->weight = group ? flat_weight(group, number, weight, now) : weight << POLICY_WEIGHT_SHIFT;
-	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL : weight;
+	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL ?: 1 : weight;
 }
 
 VERIFIED_ONCE int add_weight(u64 counted, s32 sign)

@@ -31,8 +31,10 @@ impl Machine {
         call!(self, cpu, enable, p);
     }
 
+    /// As `scx_exit_task()` of a task that is enabled.
     pub(super) fn op_exit_task(&mut self, cpu: usize, id: TaskId) {
         let p = self.tasks[id].raw();
+        call!(self, cpu, disable, p);
         let mut args = ExitTaskArgs { cancelled: false };
         call!(self, cpu, exit_task, p, &raw mut args);
     }

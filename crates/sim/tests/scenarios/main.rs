@@ -3,6 +3,7 @@
 //! A fault that is known stands here as an expected failure, by name. Once it is mended its test fails, so that somebody
 //! notices and turns it round.
 
+mod affinity;
 mod broken;
 mod builds;
 mod costs;
@@ -339,15 +340,6 @@ fn known_fault_kernel_threads_starve_others() {
     assert!(report.violations.iter().any(|violation| violation.rule == Rule::OverdueWait), "{report}");
     let served = report.group("hog").expect("a group").share > 0;
     known_fault("kernel threads of one CPU", served, &report);
-}
-
-/// Pairs that take over from each other on one CPU leave nothing to others that may run there only, while the other CPUs are busy as well.
-/// With other seeds and modes the scheduler's own check for stalls ends it after 7 s.
-#[test]
-fn known_fault_pairs_starve_others_of_their_cpu() {
-    let report = outcome("pinned-pairs");
-    let served = report.group("pairs").expect("a group").longest_gap_ns < 3_000_000_000;
-    known_fault("pairs of one CPU", served, &report);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use scherzo_catalogue::types::{Reason, State};
 
 use super::super::phase::{Loaded, Phase};
 use super::super::*;
-use super::world::{STARTED_AT_S, World};
+use super::world::World;
 
 impl World {
     pub(super) fn check(&self) {
