@@ -10,6 +10,7 @@
  *   - A task that finds an idle CPU gets it here (select_cpu, idle.bpf.h): policy has nothing to add.
  *   - A task that has credit follows its waker (follow.bpf.h), or takes a CPU from one that has none (preempt.bpf.h).
  *   - If there is no such CPU either, it enters an ordered DSQ, before those without credit (seat.bpf.h).
+ *   - A task without credit that those with credit keep from its few CPUs has a turn all the same (overdue.bpf.h).
  *   - A task without credit has its turn decided where the policy has its seat: in BPF (seat.bpf.h), or in user space. Then
  *     its account goes up through a ring (flight.bpf.h) and its turn comes down through another (dispatched.bpf.h). It enters
  *     the same DSQ either way.

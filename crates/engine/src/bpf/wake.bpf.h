@@ -211,6 +211,9 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		cpu = find_idle_cpu(p, prev_cpu, word_bits(word));
 		idle = cpu >= 0;
 	} else {
+		/* The kernel gives the waker's CPU away where any CPU idles, whoever waits for that one and may run on no other. */
+		if (wake_flags & SCX_WAKE_SYNC && others_come_first(p, bpf_get_smp_processor_id(), now))
+			wake_flags &= ~(u64)SCX_WAKE_SYNC;
 		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	}
 	if (idle) {

@@ -51,3 +51,12 @@ fn pairs_leave_others_turns_on_their_cpu() {
     all_rules_hold(&report);
     assert!(report.group("pairs").expect("a group").longest_gap_ns < 100 * MS, "{report}");
 }
+
+/// One CPU idles, so the kernel would give each waker's CPU to whom it wakes.
+#[test]
+fn pairs_move_where_others_may_not_run() {
+    let report = outcome("pairs-beside-set");
+    all_rules_hold(&report);
+    let shares = ["hog-in-set", "pinned-hog"].map(|name| report.group(name).expect("a group").share);
+    assert!(shares.into_iter().all(|share| share > 220), "{report}");
+}
