@@ -244,4 +244,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
     }
+
+    #[test]
+    fn a_link_is_replaced_and_what_it_leads_to_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let [target, link] = ["target", "link"].map(|name| directory.path().join(name));
+        fs::write(&target, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        replace_link(&link, "ours").unwrap();
+        assert!(!link.is_symlink());
+        assert_eq!(fs::read_to_string(&link).unwrap(), "ours");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
+    }
 }

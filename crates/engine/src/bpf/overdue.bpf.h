@@ -6,7 +6,8 @@
  * on no other got nothing there, for others have more than they are owed elsewhere.
  *
  * Approach. The watchdog timer notes since when the first task of each DSQ has been the first. Once that is too long, a CPU takes it before
- * the prompt, and lets it have its slice: the sooner the heavier the task is, and sooner where no other CPU could have taken it.
+ * the prompt, and lets it have its slice: the sooner the heavier the task is, and sooner where no other CPU could have taken it. One that every
+ * CPU may take is owed to by its LLC, and is looked after here only once it has been the first for a second.
  *
  * Limits. It is seen every 50 ms, so a task that prompt ones keep from its only CPU gets a slice that often at most.
  */
@@ -43,12 +44,14 @@ VERIFIED_ONCE u32 overdue_dsq(u32 llc, s32 cpu, u64 now)
 }
 
 /* Takes a task that is overdue; what wakes does not take the CPU from it at once. */
-static __always_inline bool take_overdue(struct cpu_ctx *cpuc, u32 llc, s32 cpu, u64 now)
+static __always_inline bool take_overdue(struct cpu_ctx *cpuc, u32 llc, s32 cpu)
 {
+	u64 now;
 	u32 kind;
 
 	if (!nr_queued(DSQ_PROMPT, llc) && !nr_queued(DSQ_CPU_PROMPT, cpu))
 		return false;
+	now = clock_now();
 	kind = overdue_dsq(llc, cpu, now);
 	if (!kind)
 		return false;

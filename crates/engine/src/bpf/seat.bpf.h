@@ -466,7 +466,7 @@ VERIFIED_ONCE int take_by_policy(u32 llc, s32 cpu, u32 how)
 		return false;
 	if (!(how & PICK_BATCH))
 		return take_on_sleeping_cpu(llc, cpu);
-	if (take_overdue(cpuc, llc, cpu, clock_now()))
+	if (take_overdue(cpuc, llc, cpu))
 		return true;
 	if (nr_llcs > 1 && cpuc->llc == llc && cpuc->turn_balance++ % PICKS_PER_BALANCE == 0 &&
 	    !nr_queued(DSQ_PROMPT, llc) && pull_from_busier(llc))

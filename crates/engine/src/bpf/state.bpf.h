@@ -169,7 +169,7 @@ struct {
 struct head_watch {
 	u64 since_ns;
 	u32 pid;
-	u32 weight; /* flat */
+	u32 weight; /* flat; 0 where every CPU may take it, which is then not overdue for long */
 };
 
 struct cpu_ctx {
