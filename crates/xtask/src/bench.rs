@@ -355,8 +355,8 @@ mod tests {
         }
         let tools = |names: &str| options(&format!("--set tools --load {names}")).plan::<Tool>(BenchmarkSet::Tools);
         assert_eq!(tools("hackbench").unwrap().loads, [Tool::Hackbench]);
-        assert_eq!(tools("frames").unwrap().loads.len(), 20);
-        assert_eq!(tools("start,frames-144x2+0.5").unwrap().loads.len(), 6);
+        assert_eq!(tools("frames").unwrap().loads.len(), 8);
+        assert_eq!(tools("start,shares").unwrap().loads.len(), 7);
         let error = options("--load hogs").ensure_sound().unwrap_err().to_string();
         assert!(error.starts_with("\"hogs\" is none of idle, hog1"), "{error}");
         assert!(options("--set peers --load hackbench").ensure_sound().is_err());
@@ -371,8 +371,8 @@ mod tests {
             (plan.contenders.len(), plan.nr_rounds, plan.seconds)
         };
         assert_eq!(plan("", BenchmarkSet::Core), (6, 5, 10));
-        assert_eq!(plan("", BenchmarkSet::Peers), (7, 5, 10));
-        assert_eq!(plan("", BenchmarkSet::Tools), (7, 3, 6));
+        assert_eq!(plan("", BenchmarkSet::Peers), (6, 5, 10));
+        assert_eq!(plan("", BenchmarkSet::Tools), (6, 3, 5));
         assert_eq!(plan("--who lavd,cosmos --rounds 1 --seconds 2", BenchmarkSet::Tools), (2, 1, 2));
     }
 
