@@ -6,7 +6,10 @@
 #ifndef SCHERZO_POLICY_USE_H
 #define SCHERZO_POLICY_USE_H
 
-/* What a task uses beside others: both in virtual time, so the two are alike for one that gets its share. */
+/*
+ * What a task uses beside others: both in virtual time, so the two are alike for one that gets its share. Passed by pointer: clang for BPF
+ * copies a structure that is passed by value byte by byte.
+ */
 struct policy_use {
 	u64 ran_ns; /* what it ran for */
 	u64 passed_ns; /* what the clock advanced */
@@ -27,33 +30,32 @@ enum policy_use_level {
 	POLICY_USE_LITTLE = POLICY_USE_LIGHT + POLICY_NR_LIGHT_KINDS,
 };
 
-static inline enum policy_use_level policy_use_level(struct policy_use use)
+static inline enum policy_use_level policy_use_level(const struct policy_use *use)
 {
-	if (use.ran_ns <= use.passed_ns)
+	if (use->ran_ns <= use->passed_ns)
 		return POLICY_USE_MODEST;
-	return use.ran_ns <= 2 * use.passed_ns ? POLICY_USE_MODERATE : POLICY_USE_HEAVY;
+	return use->ran_ns <= 2 * use->passed_ns ? POLICY_USE_MODERATE : POLICY_USE_HEAVY;
 }
 
 /* It has used so much more, now. */
-static inline struct policy_use policy_use_more(struct policy_use use, u64 ran_ns, u64 passed_ns, u64 now)
+static inline void policy_use_more(struct policy_use *use, u64 ran_ns, u64 passed_ns, u64 now)
 {
-	if (now - use.since_ns >= POLICY_USE_PERIOD_NS) {
-		use.ran_ns /= 2;
-		use.passed_ns /= 2;
-		use.since_ns = now;
+	if (now - use->since_ns >= POLICY_USE_PERIOD_NS) {
+		use->ran_ns /= 2;
+		use->passed_ns /= 2;
+		use->since_ns = now;
 	}
-	use.ran_ns += ran_ns;
-	use.passed_ns += passed_ns;
-	return use;
+	use->ran_ns += ran_ns;
+	use->passed_ns += passed_ns;
 }
 
 /*
  * Whether that is less than three quarters of what all that are runnable have by their weights, where the clock advances as fast as these
  * run on average.
  */
-static inline bool policy_is_light(struct policy_use use)
+static inline bool policy_is_light(const struct policy_use *use)
 {
-	return 4 * use.ran_ns <= 3 * use.passed_ns;
+	return 4 * use->ran_ns <= 3 * use->passed_ns;
 }
 
 /* The sign of a difference, 1 if it is negative: a comparison that is no branch, as the verifier follows each. */
@@ -63,9 +65,9 @@ static inline u32 policy_is_negative(u64 difference)
 }
 
 /* How light such a task is: it has had up to all, three quarters, half or a quarter of what a light one has had at most. */
-static inline enum policy_use_level policy_light_level(struct policy_use use)
+static inline enum policy_use_level policy_light_level(const struct policy_use *use)
 {
-	u64 ran = 16 * use.ran_ns, passed = 3 * use.passed_ns;
+	u64 ran = 16 * use->ran_ns, passed = 3 * use->passed_ns;
 
 	return POLICY_USE_LITTLE - 1 - policy_is_negative(3 * passed - ran) - policy_is_negative(2 * passed - ran) -
 	       policy_is_negative(passed - ran);
@@ -76,9 +78,9 @@ static inline enum policy_use_level policy_light_level(struct policy_use use)
  * all others: those who work with one another, but rarely do so at the same time, look alike, so all together are held to a part of the CPUs.
  * Who tends to run for long has used little only because it had to wait, and would take all of that part at once.
  */
-static inline bool policy_uses_little(struct policy_use use, u64 mean_burst_ns)
+static inline bool policy_uses_little(const struct policy_use *use, u64 mean_burst_ns)
 {
-	return 4 * use.ran_ns <= use.passed_ns && mean_burst_ns < POLICY_BURST_MAX_NS;
+	return 4 * use->ran_ns <= use->passed_ns && mean_burst_ns < POLICY_BURST_MAX_NS;
 }
 
 /* How brief a task's bursts are: each kind is of up to twice as long ones as the one before, the last one of 4 ms and more. */

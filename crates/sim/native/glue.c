@@ -340,9 +340,11 @@ s64 sim_credit_after(s64 credit_ns, u64 slept_ns, u64 ran_ns)
 /* The level of use after running early on and now, while the clock has advanced so much; as enum policy_use_level. */
 u32 sim_use_level(u64 early_ran_ns, u64 ran_ns, u64 passed_ns)
 {
-	struct policy_use use = policy_use_more((struct policy_use){}, early_ran_ns, 0, POLICY_USE_PERIOD_NS);
+	struct policy_use use = {};
 
-	return policy_use_level(policy_use_more(use, ran_ns, passed_ns, 2 * POLICY_USE_PERIOD_NS));
+	policy_use_more(&use, early_ran_ns, 0, POLICY_USE_PERIOD_NS);
+	policy_use_more(&use, ran_ns, passed_ns, 2 * POLICY_USE_PERIOD_NS);
+	return policy_use_level(&use);
 }
 
 /* As percentages of all CPUs: what a group earns beside so many prompt tasks, and such that are owed, all of normal weight. */
@@ -357,26 +359,34 @@ u64 sim_group_earns_percent(u64 nr_own, u64 nr_prompt, u64 nr_owed)
 /* After running for so long while all that were runnable weighed so much, for so many milliseconds at a time. */
 static struct policy_use use_of_all(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
 {
+	struct policy_use use = {};
 	u64 passed_ns = 0, i;
 
 	for (i = 0; i < nr_ms; i++)
 		passed_ns += policy_system_clock_passes(POLICY_MSEC, all_weight, nr_cpus);
-	return policy_use_more((struct policy_use){}, ran_ns, passed_ns, POLICY_USE_PERIOD_NS);
+	policy_use_more(&use, ran_ns, passed_ns, POLICY_USE_PERIOD_NS);
+	return use;
 }
 
 bool sim_is_light(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms)
 {
-	return policy_is_light(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms));
+	struct policy_use use = use_of_all(ran_ns, all_weight, nr_cpus, nr_ms);
+
+	return policy_is_light(&use);
 }
 
 bool sim_uses_little(u64 ran_ns, s64 all_weight, u64 nr_cpus, u64 nr_ms, u64 mean_burst_ns)
 {
-	return policy_uses_little(use_of_all(ran_ns, all_weight, nr_cpus, nr_ms), mean_burst_ns);
+	struct policy_use use = use_of_all(ran_ns, all_weight, nr_cpus, nr_ms);
+
+	return policy_uses_little(&use, mean_burst_ns);
 }
 
 u32 sim_light_level(u64 ran_ns, u64 passed_ns)
 {
-	return policy_light_level((struct policy_use){ .ran_ns = ran_ns, .passed_ns = passed_ns });
+	struct policy_use use = { .ran_ns = ran_ns, .passed_ns = passed_ns };
+
+	return policy_light_level(&use);
 }
 
 bool sim_is_one_of_light(u64 level)

@@ -9,13 +9,12 @@
 #include "count.bpf.h"
 #include "preempt.bpf.h"
 
-static __always_inline void record_wait(struct task_struct *p, const struct task_ctx *tctx, u32 klass, u64 now)
+static __always_inline void record_wait(struct scherzo_cpu_stats *stats, const struct task_ctx *tctx, u32 klass, u64 now)
 {
-	struct scherzo_cpu_stats *stats = this_cpu_stats();
 	s64 wait_us = time_delta(now, tctx->wait_since_ns) / (s64)NSEC_PER_USEC;
 	u32 bucket;
 
-	if (!stats || !tctx->wait_since_ns)
+	if (!tctx->wait_since_ns)
 		return;
 	/* scx's log2_u64() counts from one: it gives 1 for 1 us, as the buckets want it. */
 	bucket = wait_us > 0 ? log2_u64(wait_us) : 0;

@@ -64,7 +64,8 @@ static __always_inline u64 within_reach(const struct task_ctx *tctx, const struc
 			vruntime = policy_wake(vruntime, clock, clock_passes(llcx, tctx->slept_ns));
 		return policy_catch_up(vruntime, clock, default_slice_ns(page), tctx->weight);
 	}
-	if (policy_waits_briefly(ahead, fair_weight > 0 ? fair_weight : 0))
+	/* One that is prompt is not among those that it is ahead of; stop_being_prompt() sees to that. */
+	if (tctx->prompt || policy_waits_briefly(ahead, fair_weight > 0 ? fair_weight : 0))
 		return vruntime;
 	max_lag = max_lag_of(llcx, tctx);
 	return ahead > max_lag ? clock + max_lag : vruntime;
@@ -286,7 +287,7 @@ static __always_inline void begin_trial(const struct task_struct *p, struct task
 	is_alone = takes_turns_alone(p, tctx, llc);
 	if (is_alone) {
 		note_use(tctx, now);
-		if (policy_is_light(tctx->use.of_all)) {
+		if (policy_is_light(&tctx->use.of_all)) {
 			goes_first_for_once(tctx);
 			return;
 		}
@@ -326,7 +327,7 @@ VERIFIED_ONCE int credit_sleep(struct task_struct *p __arg_trusted, struct task_
 			tctx->waits_for_child = false;
 	}
 	tctx->mean_burst_ns = policy_mean_burst(tctx->mean_burst_ns, tctx->last_burst_ns);
-	tctx->uses_little = policy_uses_little(tctx->use.of_all, tctx->mean_burst_ns);
+	tctx->uses_little = policy_uses_little(&tctx->use.of_all, tctx->mean_burst_ns);
 	tctx->burst_kind = burst_kind(tctx->mean_burst_ns);
 	tctx->yields = false;
 	if (tctx->credit_ns >= POLICY_CREDIT_ENTER_NS)
@@ -361,7 +362,7 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 		return 0;
 	credit_ns = tctx->credit_ns;
 	charge_for(tctx, ran_ns);
-	if (credit_ns > 0 && tctx->group != ROOT_GROUP)
+	if (credit_ns > 0)
 		earn_group_credit(tctx->group, now);
 	/* It takes turns although it has some: that costs none. */
 	if (tctx->yields)
@@ -377,15 +378,22 @@ VERIFIED_ONCE int charge(struct task_struct *p __arg_trusted, struct task_ctx *t
 	return 0;
 }
 
-/* The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. */
-VERIFIED_ONCE int begin_to_charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 now)
+/*
+ * The task begins to run, perhaps without having been in a DSQ, and perhaps in another LLC than it waited in. Where it began last it was
+ * runnable, and was weighed then or not long before.
+ */
+VERIFIED_ONCE int begin_to_charge(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u32 llc, u64 last_began_ns, u64 now)
 {
 	struct llc_ctx *llcx = llc_ctx(llc);
 
 	if (!llcx || !tctx)
 		return 0;
-	if (!READ_ONCE(tctx->counted))
-		weigh(p, tctx, now);
+	if (!READ_ONCE(tctx->counted)) {
+		if ((last_began_ns ^ now) < WEIGHED_FOR_NS)
+			return_to_group(p, tctx, now);
+		else
+			weigh(p, tctx, now);
+	}
 	place_in_virtual_time(tctx, llc);
 	tctx->charged_until_ns = now;
 	count_weight(tctx, llc);

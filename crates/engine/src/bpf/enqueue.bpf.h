@@ -169,7 +169,7 @@ void BPF_STRUCT_OPS(scherzo_enqueue, struct task_struct *p, u64 enq_flags)
 		else if (!tctx->wait_since_ns)
 			start_waiting(p, tctx, clock_now());
 	}
-	if (gets_no_interrupts()) {
+	if (gets_no_interrupts(cpu_ctx(bpf_get_smp_processor_id()))) {
 		/* The kernel itself reschedules the CPU that it chose for the task. */
 		run_at_once(p, page, enq_flags | SCX_ENQ_PREEMPT, SCHERZO_CNT_OFFLINE);
 		return;

@@ -93,11 +93,10 @@ static __always_inline bool is_behind_others(struct task_ctx *tctx, u32 llc, s32
  * moment before does not count: otherwise a single task in the DSQ would send all message passing through the DSQ, each
  * task waiting for the next.
  */
-VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu, u64 now)
+VERIFIED_ONCE int others_come_first(struct task_ctx *tctx, s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	u32 llc = cpuc ? cpuc->llc : 0;
-	struct task_ctx *tctx;
 	u64 deadline_ns = 0;
 
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)
@@ -110,7 +109,6 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 		/* What a higher class took from this CPU, or was queued before the seat changed: it has no order among the others. */
 		if (nr_queued(DSQ_CPU, cpu) || nr_queued(DSQ_INTERACTIVE, llc))
 			return true;
-		tctx = task_ctx(p);
 		if (tctx && !tctx->prompt)
 			return is_behind_others(tctx, llc, cpu);
 		if (overdue_dsq(llc, cpu, now))
@@ -126,7 +124,6 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
 	}
 	if (!nr_queued(DSQ_INTERACTIVE, llc) && !nr_queued(DSQ_CPU, cpu))
 		return false;
-	tctx = task_ctx(p);
 	/* Without a classification it comes after all others. */
 	if (!tctx || !classified_deadline(task_slot(tctx), now, &deadline_ns))
 		deadline_ns = now + DEADLINE_REACH_NS;
@@ -138,26 +135,26 @@ VERIFIED_ONCE int others_come_first(struct task_struct *p __arg_trusted, s32 cpu
  * A waker that says it is about to sleep, and is to be believed: it exits, or ran briefly the last time and has not run for
  * longer so far.
  */
-static __always_inline bool waker_is_done(u64 brief_ns, u64 now)
+static __always_inline bool waker_is_done(const struct cpu_ctx *waker_cpuc, u64 brief_ns, u64 now)
 {
 	const struct task_struct *waker = bpf_get_current_task_btf();
-	const struct cpu_ctx *cpuc = cpu_ctx(bpf_get_smp_processor_id());
 
 	if (waker->flags & PF_EXITING)
 		return true;
-	return cpuc && cpuc->burst_from_ns && cpuc->last_burst_ns < brief_ns && time_delta(now, cpuc->burst_from_ns) < (s64)brief_ns;
+	return waker_cpuc->burst_from_ns && waker_cpuc->last_burst_ns < brief_ns &&
+	       time_delta(now, waker_cpuc->burst_from_ns) < (s64)brief_ns;
 }
 
 /*
  * A waker that says it is about to sleep leaves its CPU to the task it wakes: message passing then costs no detour through
  * a DSQ. Only while no other task comes first, and with a short slice in case the waker goes on: many say so and do not.
  */
-VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted, u64 now)
+VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted, struct task_ctx *tctx, u64 now)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(p, cpu, now))
+	if (!may_run_on(p, cpu) || is_engine(waker) || waker->prio < MAX_RT_PRIO || others_come_first(tctx, cpu, now))
 		return false;
 	if (waker->scx.slice > SYNC_LEASH_NS)
 		scx_bpf_task_set_slice(waker, SYNC_LEASH_NS);
@@ -168,10 +165,11 @@ VERIFIED_ONCE int follows_waker(struct task_struct *p __arg_trusted, u64 now)
  * The waker will be gone sooner than an idle CPU would have woken up: its CPU is the better one although others idle. Both
  * sides of a conversation in small messages then stay on one CPU.
  */
-static __always_inline bool follows_brief_waker(struct task_struct *p, struct control_word word, u64 wake_flags,
-						u64 now)
+static __always_inline bool follows_brief_waker(struct task_struct *p, struct task_ctx *tctx, const struct cpu_ctx *waker_cpuc,
+						u64 wake_flags, u64 now)
 {
-	return !study_policy && wake_flags & SCX_WAKE_SYNC && waker_is_done(WORTH_WAITING_NS, now) && follows_waker(p, now);
+	return !study_policy && wake_flags & SCX_WAKE_SYNC && waker_is_done(waker_cpuc, WORTH_WAITING_NS, now) &&
+	       follows_waker(p, tctx, now);
 }
 
 /*
@@ -180,13 +178,13 @@ static __always_inline bool follows_brief_waker(struct task_struct *p, struct co
  * guess. None does while others come first: a chain of brief tasks that wake each other would keep the CPU from ever looking
  * at a DSQ. Nor while a higher class has the CPU, of which nothing is known.
  */
-static __always_inline bool waits_behind_brief(struct task_struct *p, s32 prev_cpu, u64 now)
+static __always_inline bool waits_behind_brief(struct task_struct *p, struct task_ctx *tctx, s32 prev_cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu_ctx(prev_cpu);
 	u64 until_ns = cpuc ? READ_ONCE(cpuc->brief_until_ns) : 0;
 
 	return until_ns && signed_delta(until_ns, now) > 0 && !READ_ONCE(cpuc->higher_class_since_ns) &&
-	       may_run_on(p, prev_cpu) && !others_come_first(p, prev_cpu, now);
+	       may_run_on(p, prev_cpu) && !others_come_first(tctx, prev_cpu, now);
 }
 
 #endif /* SCHERZO_FOLLOW_BPF_H */

@@ -33,10 +33,9 @@ static __always_inline u64 weight_beside_group(const struct group_ctx *group)
 					  owed_weight > 0 ? owed_weight : 0);
 }
 
-/* What a group has earned since it last did, when one of its tasks is charged. One CPU does that, and not each time. */
-VERIFIED_ONCE int earn_group_credit(u32 number, u64 now)
+/* What a group has earned since it last did, by the one CPU that notes the time. */
+VERIFIED_ONCE int add_group_credit(struct group_ctx *group, u64 now)
 {
-	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
 	const struct scherzo_control *page = control_page();
 	s64 passed_ns, max_ns, credit_ns;
 	u64 since_ns;
@@ -45,7 +44,7 @@ VERIFIED_ONCE int earn_group_credit(u32 number, u64 now)
 		return 0;
 	since_ns = READ_ONCE(group->earned_ns);
 	passed_ns = time_delta(now, since_ns);
-	if (passed_ns < (s64)POLICY_EARN_PERIOD_NS || __sync_val_compare_and_swap(&group->earned_ns, since_ns, now) != since_ns)
+	if (passed_ns <= 0 || __sync_val_compare_and_swap(&group->earned_ns, since_ns, now) != since_ns)
 		return 0;
 	max_ns = page->nr_online_cpus * POLICY_GROUP_CREDIT_MAX_NS;
 	credit_ns = READ_ONCE(group->credit_ns) + policy_group_earns(passed_ns, page->nr_online_cpus, READ_ONCE(group->flat_weight),
@@ -60,6 +59,15 @@ VERIFIED_ONCE int earn_group_credit(u32 number, u64 now)
 	else if (credit_ns > max_ns / 2)
 		WRITE_ONCE(group->overspent, false);
 	return 0;
+}
+
+/* When a task of the group is charged that had credit: what it has earned, but not each time. */
+static __always_inline void earn_group_credit(u32 number, u64 now)
+{
+	struct group_ctx *group = number == ROOT_GROUP ? NULL : group_ctx(number);
+
+	if (group && time_delta(now, READ_ONCE(group->earned_ns)) >= (s64)POLICY_EARN_PERIOD_NS)
+		add_group_credit(group, now);
 }
 
 /* A task of the group has run on its credit. */

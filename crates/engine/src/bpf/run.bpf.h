@@ -63,17 +63,19 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 {
 	const struct scherzo_control *page = control_page();
 	struct task_ctx *tctx = task_ctx(p);
+	struct scherzo_cpu_stats *stats = this_cpu_stats();
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = cpu_ctx(cpu);
-	u64 now = clock_now();
+	u64 now = clock_now(), last_began_ns;
 	bool late_pick;
 	u32 klass;
 
-	if (!tctx || !cpuc)
+	if (!tctx || !cpuc || !stats)
 		return;
 	cancel_flight(tctx);
+	last_began_ns = tctx->started_ns;
 	tctx->started_ns = now;
-	count_here(SCHERZO_CNT_SWITCHES);
+	stats->counters[SCHERZO_CNT_SWITCHES]++;
 	retract_victim(cpuc);
 	WRITE_ONCE(cpuc->burst_since_ns, 0);
 	WRITE_ONCE(cpuc->brief_until_ns, 0);
@@ -92,11 +94,13 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	WRITE_ONCE(cpuc->run_began_ns, now);
 	cpuc->burst_from_ns = now - tctx->burst_ns;
 	cpuc->last_burst_ns = tctx->last_burst_ns;
+	cpuc->seen_clock = tctx->use.seen_clock;
+	cpuc->seen_system_clock = tctx->use.seen_system_clock;
 	cpuc->nr_messages = tctx->burst_ns ? tctx->nr_messages : 0;
 	WRITE_ONCE(cpuc->run_ends_ns, 0);
 	if (READ_ONCE(limits_in_use))
 		run_limited(p, cpu, now);
-	begin_to_charge(p, tctx, cpuc->llc, now);
+	begin_to_charge(p, tctx, cpuc->llc, last_began_ns, now);
 	if (cores_differ)
 		tctx->moves_up = false;
 	tctx->slice_ns = p->scx.slice;
@@ -105,7 +109,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	count_migration(tctx, cpuc, cpu);
 
 	klass = is_kthread(p) && is_pinned(p) ? SCHERZO_CLASS_KERNEL : task_class(tctx);
-	record_wait(p, tctx, klass == SCHERZO_CLASS_KERNEL || !study_policy ? klass : published_class(tctx), now);
+	record_wait(stats, tctx, klass == SCHERZO_CLASS_KERNEL || !study_policy ? klass : published_class(tctx), now);
 	begin_util(tctx, cpuc, cpu, klass, now);
 	tctx->wait_since_ns = 0;
 	if (late_pick)

@@ -219,6 +219,7 @@ struct cpu_ctx {
 	/* Of the task that runs here, for those it wakes: when its burst began, interruptions taken off, 0 if it is none of ours. */
 	u64 burst_from_ns;
 	u64 last_burst_ns; /* how long the one before that was */
+	u64 seen_clock, seen_system_clock; /* and its use's, see task_ctx.use */
 	u32 nr_messages; /* with which it has woken others in its burst */
 	u32 preempted; /* slot, plus one, of the task that was last handed over from here without having slept */
 	u64 run_ends_ns; /* when a timer ends the run of the current task, 0 if none does; see run_timer.bpf.h */

@@ -13,19 +13,8 @@
 #include "state.bpf.h"
 
 /*
- * What the task uses beside others, until now. Where no task takes turns the clock stands still, and nothing is used of what others
- * want.
+ * At the end of a burst and the sleep after it. Where no task takes turns the clock stands still, and nothing is used of what others want.
  */
-static __always_inline struct policy_use use_of(const struct task_ctx *tctx, u64 now)
-{
-	const struct llc_ctx *llcx = llc_ctx(tctx->llc);
-
-	if (!llcx || READ_ONCE(llcx->fair_weight) <= 0)
-		return tctx->use.of_fair;
-	return policy_use_more(tctx->use.of_fair, tctx->use.vran_ns, READ_ONCE(llcx->clock) - tctx->use.seen_clock, now);
-}
-
-/* At the end of a burst and the sleep after it. */
 VERIFIED_ONCE int note_use(struct task_ctx *tctx, u64 now)
 {
 	const struct llc_ctx *llcx = tctx ? llc_ctx(tctx->llc) : NULL;
@@ -36,14 +25,14 @@ VERIFIED_ONCE int note_use(struct task_ctx *tctx, u64 now)
 	children_vran_ns = READ_ONCE(tctx->use.children_vran_ns);
 	tctx->use.vran_ns += children_vran_ns - tctx->use.noted_children_vran_ns;
 	tctx->use.noted_children_vran_ns = children_vran_ns;
-	tctx->use.of_fair = use_of(tctx, now);
 	if (llcx) {
-		u64 system_clock = READ_ONCE(llcx->system_clock);
+		u64 system_clock = READ_ONCE(llcx->system_clock), clock = READ_ONCE(llcx->clock);
 
-		tctx->use.of_all = policy_use_more(tctx->use.of_all, tctx->use.vran_ns,
-						   system_clock - tctx->use.seen_system_clock, now);
+		if (READ_ONCE(llcx->fair_weight) > 0)
+			policy_use_more(&tctx->use.of_fair, tctx->use.vran_ns, clock - tctx->use.seen_clock, now);
+		policy_use_more(&tctx->use.of_all, tctx->use.vran_ns, system_clock - tctx->use.seen_system_clock, now);
 		tctx->use.seen_system_clock = system_clock;
-		tctx->use.seen_clock = READ_ONCE(llcx->clock);
+		tctx->use.seen_clock = clock;
 	}
 	tctx->use.vran_ns = 0;
 	return 0;
@@ -62,14 +51,14 @@ static __always_inline u64 later(u64 one, u64 two)
  */
 VERIFIED_ONCE int leave_out_waker(struct task_ctx *tctx)
 {
-	const struct task_ctx *waker = task_ctx(bpf_get_current_task_btf());
+	const struct cpu_ctx *waker_cpuc = cpu_ctx(bpf_get_smp_processor_id());
 	const struct llc_ctx *llcx = tctx ? llc_ctx(tctx->llc) : NULL;
 
-	if (!waker || !llcx || waker->llc != tctx->llc)
+	if (!waker_cpuc || !waker_cpuc->burst_from_ns || !llcx || waker_cpuc->llc != tctx->llc)
 		return 0;
 	tctx->use.seen_system_clock += READ_ONCE(llcx->system_clock) -
-				       later(tctx->use.slept_system_clock, waker->use.seen_system_clock);
-	tctx->use.seen_clock += READ_ONCE(llcx->clock) - later(tctx->use.slept_clock, waker->use.seen_clock);
+				       later(tctx->use.slept_system_clock, waker_cpuc->seen_system_clock);
+	tctx->use.seen_clock += READ_ONCE(llcx->clock) - later(tctx->use.slept_clock, waker_cpuc->seen_clock);
 	return 0;
 }
 
@@ -152,7 +141,7 @@ VERIFIED_ONCE int pass_system_clock(u32 llc, u64 now)
  */
 static __always_inline bool is_light(const struct task_struct *p, const struct task_ctx *tctx, const struct scherzo_control *page)
 {
-	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(tctx->use.of_all);
+	return !tctx->gathers && p->nr_cpus_allowed >= (s64)page->nr_online_cpus && policy_is_light(&tctx->use.of_all);
 }
 
 /* It goes before all others if it is light: it used little when it was woken, and its kind has not had too much. */
@@ -180,15 +169,18 @@ VERIFIED_ONCE u32 use_level(const struct task_struct *p __arg_trusted, const str
 {
 	const struct scherzo_control *page = control_page();
 	const struct llc_ctx *llcx;
+	struct policy_use use;
 
 	if (!page || !tctx || p->nr_cpus_allowed < (s64)page->nr_online_cpus)
 		return POLICY_USE_HEAVY;
 	llcx = llc_ctx(tctx->llc);
 	if (is_light(p, tctx, page))
-		return may_go_first(tctx) ? POLICY_USE_LITTLE : policy_light_level(tctx->use.of_all);
-	if (llcx && READ_ONCE(llcx->fair_weight) <= 0)
+		return may_go_first(tctx) ? POLICY_USE_LITTLE : policy_light_level(&tctx->use.of_all);
+	if (!llcx || READ_ONCE(llcx->fair_weight) <= 0)
 		return POLICY_USE_MODEST;
-	return policy_use_level(use_of(tctx, now));
+	use = tctx->use.of_fair;
+	policy_use_more(&use, tctx->use.vran_ns, READ_ONCE(llcx->clock) - tctx->use.seen_clock, now);
+	return policy_use_level(&use);
 }
 
 #endif /* SCHERZO_USE_BPF_H */

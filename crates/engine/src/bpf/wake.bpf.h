@@ -28,17 +28,15 @@ static __always_inline void run_at_once(struct task_struct *p, const struct sche
  * time, and block whatever is added to that list meanwhile. Wake-ups do come from here: of the task that asked for the CPU to
  * be taken down, and by the interrupt work that the kernel flushes last.
  */
-static __always_inline bool gets_no_interrupts(void)
+static __always_inline bool gets_no_interrupts(const struct cpu_ctx *this_cpuc)
 {
-	s32 cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *cpuc = cpu_ctx(cpu);
 	const struct cpumask *online;
 	bool gone;
 
-	if (!cpuc || cpuc->online)
+	if (!this_cpuc || this_cpuc->online)
 		return false;
 	online = scx_bpf_get_online_cpumask();
-	gone = !bpf_cpumask_test_cpu(cpu, online);
+	gone = !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), online);
 	scx_bpf_put_cpumask(online);
 	return gone;
 }
@@ -121,14 +119,14 @@ static s32 slip_in(struct task_struct *p, const struct scherzo_control *page, s3
  * about to sleep. A waker that waker_is_done() believes comes first; and for interactive tasks, which may take others, one that
  * only says so comes last.
  */
-static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct task_ctx *tctx,
+static __always_inline s32 take_busy_cpu(struct task_struct *p, struct task_ctx *tctx,
 					 const struct scherzo_control *page, struct control_word word,
-					 s32 prev_cpu, bool waker_says_done, u64 now)
+					 const struct cpu_ctx *waker_cpuc, s32 prev_cpu, bool waker_says_done, u64 now)
 {
 	struct cpu_ctx *cpuc;
 	s32 cpu;
 
-	if (waker_says_done && waker_is_done(BRIEF_NS, now) && follows_waker(p, now)) {
+	if (waker_says_done && waker_is_done(waker_cpuc, BRIEF_NS, now) && follows_waker(p, tctx, now)) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return bpf_get_smp_processor_id();
 	}
@@ -139,7 +137,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 		return -1;
 	if (!study_policy && is_preceded(tctx, cpu_llc(prev_cpu)))
 		return word.preemption ? slip_in(p, page, prev_cpu) : -1;
-	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, prev_cpu, now))) {
+	if (word.preemption && (waits_behind_engine(p, prev_cpu) || waits_behind_brief(p, tctx, prev_cpu, now))) {
 		run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 		return prev_cpu;
 	}
@@ -154,7 +152,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 			return cpu;
 		}
 	}
-	if (!waker_says_done || !follows_waker(p, now))
+	if (!waker_says_done || !follows_waker(p, tctx, now))
 		return -1;
 	run_at_once(p, page, 0, SCHERZO_CNT_DIRECT);
 	return bpf_get_smp_processor_id();
@@ -163,6 +161,7 @@ static __always_inline s32 take_busy_cpu(struct task_struct *p, const struct tas
 s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct scherzo_control *page = control_page();
+	const struct cpu_ctx *waker_cpuc = cpu_ctx(bpf_get_smp_processor_id());
 	struct task_ctx *tctx = task_ctx(p);
 	struct control_word word;
 	bool idle = false;
@@ -170,7 +169,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	u64 now;
 	s32 cpu;
 
-	if (!page || !tctx)
+	if (!page || !tctx || !waker_cpuc)
 		return prev_cpu;
 	word = control_word(page);
 	/* Its place is chosen in enqueue: a local DSQ could be taken by a higher class, from where nothing would fetch it. */
@@ -179,14 +178,14 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	now = clock_now();
 	if (wake_flags & SCX_WAKE_TTWU) {
-		if (wake_flags & SCX_WAKE_SYNC && waker_is_done(BRIEF_NS, now))
+		if (wake_flags & SCX_WAKE_SYNC && waker_is_done(waker_cpuc, BRIEF_NS, now))
 			leave_out_waker(tctx);
 		wake_up(p, tctx, now);
 		note_feeding(tctx, wake_flags);
 		if (wake_flags & SCX_WAKE_SYNC)
 			let_messages_gather(p, tctx);
 	}
-	if (word.full_user || gets_no_interrupts())
+	if (word.full_user || gets_no_interrupts(waker_cpuc))
 		return prev_cpu;
 	if (READ_ONCE(limits_in_use) && waits_for_limit(p, tctx, now))
 		return prev_cpu;
@@ -204,7 +203,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (READ_ONCE(nr_idle) <= 0) {
 		/* No CPU idles: there is nothing to search. */
 		cpu = -1;
-	} else if (follows_brief_waker(p, word, wake_flags, now)) {
+	} else if (follows_brief_waker(p, tctx, waker_cpuc, wake_flags, now)) {
 		cpu = bpf_get_smp_processor_id();
 		idle = true;
 	} else if (cores_differ || word.own_idle) {
@@ -212,7 +211,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		idle = cpu >= 0;
 	} else {
 		/* The kernel gives the waker's CPU away where any CPU idles, whoever waits for that one and may run on no other. */
-		if (wake_flags & SCX_WAKE_SYNC && others_come_first(p, bpf_get_smp_processor_id(), now))
+		if (wake_flags & SCX_WAKE_SYNC && others_come_first(tctx, bpf_get_smp_processor_id(), now))
 			wake_flags &= ~(u64)SCX_WAKE_SYNC;
 		cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	}
@@ -223,7 +222,7 @@ s32 BPF_STRUCT_OPS(scherzo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	}
 	if ((study_policy && klass != SCHERZO_CLASS_INTERACTIVE) || leaves_order_to_arrival())
 		return prev_cpu;
-	cpu = take_busy_cpu(p, tctx, page, word, prev_cpu, wake_flags & SCX_WAKE_SYNC, now);
+	cpu = take_busy_cpu(p, tctx, page, word, waker_cpuc, prev_cpu, wake_flags & SCX_WAKE_SYNC, now);
 	if (cpu < 0)
 		return prev_cpu;
 	refresh(p, tctx, page, now, SCX_ENQ_WAKEUP);

@@ -74,6 +74,18 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 	tctx->own_weight = group ? (u64)weight * group->credit_scale / POLICY_WEIGHT_NORMAL ?: 1 : weight;
 }
 
+/*
+ * A task that wakes several times in a stretch of this length, a power of two, is weighed once in it: beside what a switch costs, to do so each
+ * time is dear.
+ */
+#define WEIGHED_FOR_NS (1ULL << 20)
+
+/* It is runnable again, and worth what it was a moment ago. */
+static __always_inline void return_to_group(const struct task_struct *p, struct task_ctx *tctx, u64 now)
+{
+	join_group(tctx, tctx->group, weight_in_foreground(p, weight_of(p)), now);
+}
+
 VERIFIED_ONCE int add_weight(u64 counted, s32 sign)
 {
 	struct llc_ctx *llcx = llc_ctx(counted >> COUNTED_LLC_SHIFT & COUNTED_LLC_MASK);
