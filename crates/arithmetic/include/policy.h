@@ -134,11 +134,14 @@ typedef long long s64;
  */
 #define POLICY_SLIP_IN_TIMES 4
 /*
- * How long a task of nice 0 that takes turns may be the first without getting one, while prompt ones get all: where one CPU alone may take it,
- * that of a slice and three of others; where several may, far longer than what all prompt ones of an LLC may be ahead lets it wait.
+ * How long a task of nice 0 that takes turns may be the first without getting one, while prompt ones get all, where several CPUs may take it:
+ * far longer than what all prompt ones of an LLC may be ahead lets it wait. Where one CPU alone may take it, for a slice and three of others; or
+ * if the prompt may run there only as well, for as long as leaves it half of its share, see policy_overdue_alone_ns(). Its turns on one CPU are
+ * brief, since what makes sound waits for their end.
  */
-#define POLICY_OVERDUE_ALONE_NS (20 * POLICY_MSEC)
 #define POLICY_OVERDUE_NS (100 * POLICY_MSEC)
+#define POLICY_OVERDUE_ALONE_NS (20 * POLICY_MSEC)
+#define POLICY_OVERDUE_TURN_NS (2 * POLICY_MSEC)
 /* How much CPU time per CPU the prompt may be ahead of what leaves the others half of their share. */
 #define POLICY_LEAD_MAX_NS (8 * POLICY_MSEC)
 
@@ -315,10 +318,25 @@ static inline u64 policy_max_wait_ns(u64 nr_fair, u64 nr_cpus)
 	return wait_ns > POLICY_MAX_WAIT_NS ? wait_ns : POLICY_MAX_WAIT_NS;
 }
 
-/* How long a task of this flat weight may be the first of a queue without a turn, if one of nice 0 may for so long. */
-static inline s64 policy_overdue_ns(u64 normal_ns, u32 flat_weight)
+/*
+ * The same for a task of nice 0 of one CPU only, while one prompt task of that CPU only runs there and so many wait: with a turn of POLICY_OVERDUE_TURN_NS
+ * after that it has half of what each of them all would have.
+ */
+static inline u64 policy_overdue_alone_ns(u64 nr_prompt_waiting)
 {
-	u64 limit_ns = normal_ns * (POLICY_WEIGHT_NORMAL << POLICY_WEIGHT_SHIFT) / (flat_weight ? flat_weight : 1);
+	return policy_lesser(2 * (nr_prompt_waiting + 2) - 1, 1000) * POLICY_OVERDUE_TURN_NS;
+}
+
+/* The turn that such a task has after it has waited for so long instead: in proportion, within twice as long. */
+static inline u64 policy_overdue_turn_ns(u64 waited_ns, u64 limit_ns)
+{
+	return policy_lesser(waited_ns * POLICY_OVERDUE_TURN_NS / (limit_ns ? limit_ns : 1), 2 * POLICY_OVERDUE_TURN_NS);
+}
+
+/* How long a task of this weight may be the first of a queue without a turn, if one of nice 0 may for so long. */
+static inline s64 policy_overdue_ns(u64 normal_ns, u32 weight)
+{
+	u64 limit_ns = normal_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 
 	return policy_lesser(limit_ns, POLICY_MAX_WAIT_NS);
 }

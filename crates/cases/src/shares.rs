@@ -34,10 +34,10 @@ const MAX_GAP_MS: f64 = 60.0;
 const MAX_WAKE_MS: f64 = 70.0;
 /// Longest time that a hog gets nothing beside pairs that wake each other. Seen are 8 to 51 ms.
 const MAX_GAP_BESIDE_PAIRS_MS: f64 = 90.0;
-/// The same beside tasks that sleep and want its only CPU, which is looked at every 50 ms. Seen are 121 and 123 ms.
-const MAX_GAP_BESIDE_SLEEPERS_MS: f64 = 200.0;
-/// Of its share, what it has at least there. Seen is a quarter, which is half of what is promised.
-const LEAST_BESIDE_SLEEPERS: f64 = 0.15;
+/// The same beside tasks that sleep and want its only CPU. Seen are 13.5 ms.
+const MAX_GAP_BESIDE_SLEEPERS_MS: f64 = 40.0;
+/// Of its share, what it has at least there. Half is promised, and 0.55 to 0.58 is seen.
+const LEAST_BESIDE_SLEEPERS: f64 = 0.5;
 /// How many times as long a call that changes the seat may take as where all that takes part in it is SCHED_FIFO. 2.8 was measured.
 const MAX_SEAT_CHANGE_RATIO: f64 = 4.0;
 const SEAT_CHANGE_PAUSE: Duration = Duration::from_millis(40);

@@ -177,6 +177,25 @@ static __always_inline void note_batch_deadline(u32 llc, u64 deadline_ns)
 		__sync_val_compare_and_swap(&llcx->batch_from_ns, from_ns, deadline_ns);
 }
 
+/* A task enters a CPU's DSQ_CPU_FAIR, perhaps as the first. */
+static __always_inline void note_first_of_own(struct cpu_ctx *cpuc, const struct task_ctx *tctx)
+{
+	if (READ_ONCE(cpuc->nr_own_fair) > 0)
+		return;
+	WRITE_ONCE(cpuc->fair_head.weight, tctx->own_weight);
+	WRITE_ONCE(cpuc->fair_head.since_ns, clock_now());
+	WRITE_ONCE(cpuc->fair_head.pid, FIRST_UNKNOWN);
+}
+
+/* The task that begins to run may have been the first there. */
+static __always_inline void note_next_of_own(struct cpu_ctx *cpuc, const struct task_ctx *tctx, u64 now)
+{
+	if (READ_ONCE(tctx->dsq_id) >> 32 != DSQ_CPU_FAIR)
+		return;
+	WRITE_ONCE(cpuc->fair_head.since_ns, now);
+	WRITE_ONCE(cpuc->fair_head.pid, FIRST_UNKNOWN);
+}
+
 /*
  * Puts a task into one of our DSQs, at its dsq_vtime or, where arrival is the order, at the end. But where its CPU is going
  * offline perhaps no other may take it: what is in that one's local DSQ the kernel itself moves away, affinity or not.
@@ -192,6 +211,8 @@ static __always_inline void insert(struct task_struct *p, struct task_ctx *tctx,
 		count(SCHERZO_CNT_OFFLINE);
 		return;
 	}
+	if (cpuc && dsq_id >> 32 == DSQ_CPU_FAIR)
+		note_first_of_own(cpuc, tctx);
 	enter_dsq(tctx, dsq_id);
 	if (dsq_id >> 32 == DSQ_FIFO) {
 		insert_by_arrival(p, dsq_id, slice_ns, enq_flags);

@@ -90,6 +90,7 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 		WRITE_ONCE(engine_waits, 0);
 		return;
 	}
+	note_next_of_own(cpuc, tctx, now);
 	leave_dsq(tctx);
 	WRITE_ONCE(cpuc->run_began_ns, now);
 	cpuc->burst_from_ns = now - tctx->burst_ns;
@@ -112,8 +113,10 @@ void BPF_STRUCT_OPS(scherzo_running, struct task_struct *p)
 	record_wait(stats, tctx, klass == SCHERZO_CLASS_KERNEL || !study_policy ? klass : published_class(tctx), now);
 	begin_util(tctx, cpuc, cpu, klass, now);
 	tctx->wait_since_ns = 0;
-	if (late_pick)
+	if (late_pick) {
+		begin_overdue_turn(cpuc, cpu, now);
 		return;
+	}
 	if (klass == SCHERZO_CLASS_BATCH)
 		publish_victim(cpuc, cpu, published_deadline_ns(tctx, now));
 	else if (!is_kthread(p))

@@ -165,12 +165,14 @@ struct {
 	__type(value, u64);
 } flight_bits SEC(".maps");
 
-/* The first task of a DSQ of the policy, and since when it is: what the watchdog timer has seen. */
+/* The first task of a DSQ of the policy, and since when it is: what the watchdog timer has seen, or who queued or ran one of the DSQ. */
 struct head_watch {
 	u64 since_ns;
-	u32 pid;
-	u32 weight; /* flat; 0 where every CPU may take it, which is then not overdue for long */
+	u32 pid; /* FIRST_UNKNOWN until the timer has seen which it is, 0 if there was none */
+	u32 weight; /* its own, see task_ctx.own_weight; 0 where every CPU may take it, which is then not overdue for long */
 };
+
+#define FIRST_UNKNOWN (~0U)
 
 struct cpu_ctx {
 	/*
@@ -228,6 +230,7 @@ struct cpu_ctx {
 	u32 util; /* for how much of its time tasks have run here, of POLICY_UTIL_ALL */
 	u64 prompt_turn_ns; /* when a prompt task was last let first though others are owed, see is_turn_of_prompt() */
 	u64 overdue_turn_ns; /* when a task was last looked for that was overdue, see take_overdue() */
+	u64 next_run_ns; /* how long the one that was found may run, 0 for its slice */
 } CACHELINE;
 
 /* User space writes the topology to this offset. */

@@ -132,13 +132,14 @@ VERIFIED_ONCE u32 nr_answerable(u64 dsq_id, u64 now)
 		waits_since_ns = tctx->wait_since_ns;
 		/* What every CPU may take has what its LLC owes it. */
 		if (is_cpu_dsq(dsq_id >> 32) || head->nr_cpus_allowed < nr_online)
-			weight = tctx->weight;
+			weight = tctx->own_weight;
 	}
 	bpf_rcu_read_unlock();
 	WRITE_ONCE(watch->weight, weight);
 	if (watch->pid != pid) {
+		if (watch->pid != FIRST_UNKNOWN)
+			watch->since_ns = now;
 		watch->pid = pid;
-		watch->since_ns = now;
 	}
 	/* It may have run since it was seen here last, and be the first once more. */
 	if (waits_since_ns && signed_delta(waits_since_ns, watch->since_ns) > 0)

@@ -76,9 +76,9 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 
 /*
  * A task that wakes several times in a stretch of this length, a power of two, is weighed once in it: beside what a switch costs, to do so each
- * time is dear.
+ * time is dear. What its group is worth holds for as long, see FLATTEN_PERIOD_NS.
  */
-#define WEIGHED_FOR_NS (1ULL << 20)
+#define WEIGHED_FOR_NS (1ULL << 18)
 
 /* It is runnable again, and worth what it was a moment ago. */
 static __always_inline void return_to_group(const struct task_struct *p, struct task_ctx *tctx, u64 now)
