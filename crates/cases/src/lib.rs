@@ -271,6 +271,7 @@ const SHARES_AND_FRAMES: &[Case] = &[
     case("a limit of half a CPU", limits::half_a_cpu),
     case("a limit of 2 % of a CPU", limits::two_percent),
     case("limits within limits", limits::nested),
+    case("a limit through degraded mode and unloading", limits::through_accidents),
     case("nice 0 and nice 10, user seat", shares::nice_levels_in_user_seat),
     case("hogs beside short naps, user seat", shares::short_naps_in_user_seat),
     case("frames beside hogs, user seat", frames::beside_hogs_in_user_seat),

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use scherzo_rig::guest::Guest;
-use scherzo_rig::service::{call, ensure_loaded, ensure_undisturbed};
+use anyhow::{Context, Result, bail, ensure};
+use scherzo_rig::guest::{Guest, Job};
+use scherzo_rig::progress::say;
+use scherzo_rig::service::{
+    ENGINE, call, ensure_loaded, ensure_undisturbed, ensure_unloaded, wait_for_state, with_user_seat,
+};
 use scherzo_rig::shell::Shell;
 
 use crate::shares::{ShareFigures, say_groups};
@@ -41,6 +44,57 @@ pub(super) fn nested(guest: &mut Guest) -> Result<()> {
             &["name=inner,count=2,cgroup=outer/inner", "name=free,count=2,cgroup=outer/free"],
         )
     })
+}
+
+/// Half a CPU, which four hogs want: while the engine is stopped, so that the scheduler is degraded, once it goes on, after the scheduler was
+/// unloaded under them, and after it was loaded again.
+pub(super) fn through_accidents(guest: &mut Guest) -> Result<()> {
+    ensure_loaded(guest)?;
+    within(guest, &[("half", "50000 100000")], |guest| {
+        let hogs = start_hogs(guest, "half")?;
+        let outcome = through_each_accident(guest, "half");
+        guest.kill(&hogs)?;
+        outcome
+    })
+}
+
+fn through_each_accident(guest: &mut Guest, group: &str) -> Result<()> {
+    ensure_held(guest, group, 0.5).context("at first")?;
+    with_user_seat(guest, |guest| {
+        guest.check(&format!("pkill -STOP -x {ENGINE}"), LIMIT)?;
+        let outcome = wait_for_state(guest, "degraded", LIMIT)
+            .and_then(|()| ensure_held(guest, group, 0.5).context("while degraded"));
+        guest.check(&format!("pkill -CONT -x {ENGINE}"), LIMIT)?;
+        outcome?;
+        wait_for_state(guest, "running", LIMIT)?;
+        ensure_held(guest, group, 0.5).context("in the user seat")
+    })?;
+    ensure_unloaded(guest)?;
+    ensure_held(guest, group, 0.5).context("once unloaded")?;
+    ensure_loaded(guest)?;
+    ensure_held(guest, group, 0.5).context("loaded again")
+}
+
+/// Four of them in a control group, until they are killed.
+pub(super) fn start_hogs(guest: &mut Guest, group: &str) -> Result<Job> {
+    guest.spawn(&format!(
+        "echo $$ >/sys/fs/cgroup/{group}/cgroup.procs && exec stress-ng --cpu 4 --cpu-method int64 --quiet"
+    ))
+}
+
+/// The group uses so many CPUs, by the kernel's account.
+pub(super) fn ensure_held(guest: &mut Guest, group: &str, limit_cpus: f64) -> Result<()> {
+    let look = format!("echo $(date +%s%N) $(sed -n 's/^usage_usec //p' /sys/fs/cgroup/{group}/cpu.stat)");
+    let printed = guest.check(&format!("{look}; sleep {SECONDS}; {look}"), LIMIT)?;
+    let numbers = printed.split_whitespace().map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
+    let [from_ns, used_before_us, until_ns, used_us] = numbers[..] else { bail!("not two looks: {printed}") };
+    let cpus = (used_us - used_before_us) * 1000.0 / (until_ns - from_ns);
+    say(&format!("group \"{group}\": {cpus:.3} CPUs of {limit_cpus}"));
+    ensure!(
+        (LEAST * limit_cpus..=MOST * limit_cpus).contains(&cpus),
+        "group \"{group}\" used {cpus:.3} CPUs of {limit_cpus}"
+    );
+    Ok(())
 }
 
 /// Makes control groups with their `cpu.max`, and removes them.

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use crate::agreement::ensure_agreement;
-use crate::people;
+use crate::{limits, people};
 use scherzo_rig::guest::Guest;
 use scherzo_rig::service::{
     MOMENT, UNIT, call, end_load, ensure_loaded, ensure_refused, ensure_responsive, ensure_undisturbed, journal,
@@ -15,16 +15,24 @@ use scherzo_rig::shell::Shell;
 /// logind suspends a busy machine, which freezes its tasks and takes all CPUs but one offline, and resumes it. The
 /// scheduler is not reloaded, and the chosen mode is still in effect.
 ///
+/// A control group with a limit is held to it afterwards as before.
+///
 /// Only once per boot: on resume, QEMU's firmware leaves the power management registers without an address (PMBASE
 /// reads 0), so that the next suspend would end at once.
 pub(super) fn suspend(guest: &mut Guest) -> Result<()> {
     let loaded = ensure_loaded(guest)?;
     call(guest, "SetMode", "s fifo")?;
-    let load = start_load(guest)?;
-    suspend_and_wake(guest)?;
-    ensure_agreement(guest, "running", "fifo", "choice")?;
-    ensure_responsive(guest)?;
-    end_load(guest, &load)?;
+    limits::within(guest, &[("half", "50000 100000")], |guest| {
+        let load = start_load(guest)?;
+        let hogs = limits::start_hogs(guest, "half")?;
+        suspend_and_wake(guest)?;
+        ensure_agreement(guest, "running", "fifo", "choice")?;
+        ensure_responsive(guest)?;
+        end_load(guest, &load)?;
+        let held = limits::ensure_held(guest, "half", 0.5);
+        guest.kill(&hogs)?;
+        held
+    })?;
     call(guest, "SetMode", "s auto")?;
     ensure_undisturbed(guest, &loaded)
 }

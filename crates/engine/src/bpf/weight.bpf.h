@@ -81,7 +81,7 @@ static __always_inline void weigh(struct task_struct *p, struct task_ctx *tctx, 
 #define WEIGHED_FOR_NS (1ULL << 18)
 
 /* It is runnable again, and worth what it was a moment ago. */
-static __always_inline void return_to_group(const struct task_struct *p, struct task_ctx *tctx, u64 now)
+static __always_inline void return_to_group(struct task_struct *p, struct task_ctx *tctx, u64 now)
 {
 	join_group(tctx, tctx->group, weight_in_foreground(p, weight_of(p)), now);
 }
