@@ -53,7 +53,7 @@ pub(super) fn through_accidents(guest: &mut Guest) -> Result<()> {
     within(guest, &[("half", "50000 100000")], |guest| {
         let hogs = start_hogs(guest, "half")?;
         let outcome = through_each_accident(guest, "half");
-        guest.kill(&hogs)?;
+        end_hogs(guest, "half", &hogs)?;
         outcome
     })
 }
@@ -80,6 +80,13 @@ pub(super) fn start_hogs(guest: &mut Guest, group: &str) -> Result<Job> {
     guest.spawn(&format!(
         "echo $$ >/sys/fs/cgroup/{group}/cgroup.procs && exec stress-ng --cpu 4 --cpu-method int64 --quiet"
     ))
+}
+
+/// Ends them, so that the group can be removed.
+pub(super) fn end_hogs(guest: &mut Guest, group: &str, hogs: &Job) -> Result<()> {
+    guest.kill(hogs)?;
+    let populated = format!("grep -q 'populated 1' /sys/fs/cgroup/{group}/cgroup.events");
+    guest.check(&format!("while {populated}; do sleep 0.1; done"), LIMIT).map(drop)
 }
 
 /// The group uses so many CPUs, by the kernel's account.

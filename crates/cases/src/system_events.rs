@@ -30,7 +30,7 @@ pub(super) fn suspend(guest: &mut Guest) -> Result<()> {
         ensure_responsive(guest)?;
         end_load(guest, &load)?;
         let held = limits::ensure_held(guest, "half", 0.5);
-        guest.kill(&hogs)?;
+        limits::end_hogs(guest, "half", &hogs)?;
         held
     })?;
     call(guest, "SetMode", "s auto")?;
