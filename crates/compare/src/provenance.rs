@@ -1,5 +1,6 @@
 //! Where figures come from: what a reader needs to take them again.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Stands on the page, and in the file of the single measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The commit that was measured; with "-dirty" if files differed from it.
+    /// The last commit that changed anything that figures depend on, see [`MEASURED`]; with "-dirty" if files of these differed from it.
     pub commit: String,
     /// The day, in UTC; several if it took so long.
     pub date: String,
@@ -24,6 +25,32 @@ pub struct Provenance {
     /// The host: its processor, its number of CPUs, its memory, its kernel.
     pub host: String,
 }
+
+/// What figures depend on, as git knows it: the product without its graphical clients, the loads, and how guests are made. Documents, tests and
+/// pages of figures are none of it, so a set that was published stays comparable to one that is measured after it.
+const MEASURED: [&str; 18] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "rust-toolchain.toml",
+    "crates/api",
+    "crates/arithmetic",
+    "crates/bench",
+    "crates/compare",
+    "crates/ctl",
+    "crates/daemon",
+    "crates/engine",
+    "crates/engine-loop",
+    "crates/host",
+    "crates/model",
+    "crates/policy",
+    "crates/rig",
+    "crates/rules",
+    "crates/supervisor",
+    "crates/wire",
+];
+
+/// Between days.
+pub const DAY_SEPARATOR: &str = ", ";
 
 /// What commands run on. Figures of the one say nothing beside those of the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,15 +100,13 @@ impl fmt::Display for MachineKind {
 impl Provenance {
     /// Asks git, the clock and this machine.
     pub fn find(checkout: &Path, command: String, machine: MachineKind) -> Result<Self> {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(checkout).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
         let meminfo = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
         let (nr_cpus, memory_gib) = (thread::available_parallelism()?, memory_gib(&meminfo)?);
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
         let processor = processor(&cpuinfo);
         Ok(Self {
-            commit: output(&mut git)?,
+            commit: commit(checkout)?,
             date: output(Command::new("date").args(["-u", "+%F"]))?,
             command,
             machine,
@@ -95,6 +120,12 @@ impl Provenance {
     pub fn is_comparable(&self, other: &Self) -> bool {
         let Self { commit, machine, host, date: _, command: _ } = other;
         (&self.commit, &self.machine, &self.host) == (commit, machine, host)
+    }
+
+    /// Adds the days of another, in their order.
+    pub fn add_days(&mut self, other: &Self) {
+        let days: BTreeSet<_> = self.date.split(DAY_SEPARATOR).chain(other.date.split(DAY_SEPARATOR)).collect();
+        self.date = days.into_iter().collect::<Vec<_>>().join(DAY_SEPARATOR);
     }
 
     /// Whether the commit says all about what was measured.
@@ -113,6 +144,17 @@ impl fmt::Display for Provenance {
         };
         write!(f, "Measured on {date} at commit {commit} by `{command}`, {place}.")
     }
+}
+
+fn commit(checkout: &Path) -> Result<String> {
+    let ask = |question: &[&str]| {
+        let mut git = Command::new("git");
+        output(git.arg("-C").arg(checkout).args(question).arg("--").args(MEASURED))
+    };
+    let commit = ask(&["log", "-1", "--format=%h", "--abbrev=12"])?;
+    ensure!(!commit.is_empty(), "git knows no commit of what is measured in {}", checkout.display());
+    let differs = !ask(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    Ok(commit + if differs { "-dirty" } else { "" })
 }
 
 fn output(command: &mut Command) -> Result<String> {
@@ -153,6 +195,40 @@ mod tests {
         assert_eq!(processor(""), "an unnamed processor");
         assert_eq!(memory_gib("MemFree: 1 kB\nMemTotal:       16098304 kB\n").unwrap(), 15);
         assert!(memory_gib("MemFree: 1 kB\n").is_err());
+    }
+
+    #[test]
+    fn the_commit_is_the_last_that_changed_what_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
+            output(Command::new("git").arg("-C").arg(dir.path()).args(identity).args(arguments)).unwrap()
+        };
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        git(&["init", "--quiet"]);
+        write("README.md", "Scherzo");
+        write("Cargo.toml", "[workspace]");
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message=one"]);
+        let measured = git(&["rev-parse", "--short=12", "HEAD"]);
+        write("README.md", "Scherzo, a scheduler");
+        git(&["commit", "--quiet", "--all", "--message=two"]);
+        write("README.md", "Scherzo, the scheduler");
+        assert_eq!(commit(dir.path()).unwrap(), measured);
+        write("Cargo.toml", "[workspace] # changed");
+        assert_eq!(commit(dir.path()).unwrap(), format!("{measured}-dirty"));
+        git(&["rm", "--quiet", "--force", "Cargo.toml"]);
+        git(&["commit", "--quiet", "--message=three"]);
+        assert_eq!(commit(dir.path()).unwrap(), git(&["rev-parse", "--short=12", "HEAD"]));
+        assert!(commit(&dir.path().join(".git")).is_err(), "not in a checkout");
+    }
+
+    #[test]
+    fn what_figures_depend_on_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for name in MEASURED {
+            assert!(root.join(name).exists(), "{name}");
+        }
     }
 
     fn found(machine: MachineKind) -> Provenance {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use scherzo_compare::contender::Contender;
 use scherzo_compare::program::OtherProgram;
-use scherzo_compare::provenance::Provenance;
+use scherzo_compare::provenance::{DAY_SEPARATOR, Provenance};
 use scherzo_compare::queue::{self, BenchmarkPart, KeptResults, PartResult};
 use scherzo_compare::report::{Comparison, Publication};
 use scherzo_compare::set::BenchmarkSet;
@@ -62,9 +62,10 @@ pub(crate) struct BenchOptions {
     /// are used again
     #[arg(long)]
     again: bool,
-    /// Measure all sets, write the figures into docs/benchmarks.md and docs/benchmarks.json, and draw the pictures beside them;
-    /// README.md gets a picture and three figures if it has the marks of a generated part
-    #[arg(long, conflicts_with_all = ["set", "kernel", "load", "who"])]
+    /// Measure all sets, or with --set one, write the figures into docs/benchmarks.md and docs/benchmarks.json, and draw the pictures
+    /// beside them; README.md gets a picture and three figures if it has the marks of a generated part. Sets that were published
+    /// before stay if nothing that was measured has changed since then
+    #[arg(long, conflicts_with_all = ["kernel", "load", "who"])]
     publish: bool,
     /// Write every measurement into this file; with --native it is beside the page otherwise
     #[arg(long, value_name = "FILE")]
@@ -148,7 +149,7 @@ impl Bench<'_> {
         let core = self.comparisons(ground, BenchmarkSet::Core, &mut days);
         let peers = self.comparisons(ground, BenchmarkSet::Peers, &mut days);
         let tools = self.comparisons(ground, BenchmarkSet::Tools, &mut days);
-        let date = days.into_iter().collect::<Vec<_>>().join(", ");
+        let date = days.into_iter().collect::<Vec<_>>().join(DAY_SEPARATOR);
         let provenance = Provenance { date, ..self.provenance.clone() };
         let notes = self.lacks.notes.clone();
         Ok(Publication { provenance, notes, core: core?, peers: peers?, tools: tools? })
@@ -299,7 +300,12 @@ impl BenchOptions {
             ("seconds", &number(seconds)),
         ];
         let given = lists.iter().filter(|(_, values)| !values.is_empty());
-        let set = if self.publish || self.native { *set } else { Some(set.unwrap_or(BenchmarkSet::Core)) };
+        let set = match set {
+            // A page is made again by measuring all that it has.
+            _ if self.publish => None,
+            set if self.native => *set,
+            set => Some(set.unwrap_or(BenchmarkSet::Core)),
+        };
         let chosen = [("publish", self.publish), ("native", self.native)].into_iter().filter(|(_, is_given)| *is_given);
         let begin = chosen.fold("cargo xtask bench".to_owned(), |begin, (option, _)| format!("{begin} --{option}"));
         let begin = set.iter().fold(begin, |begin, set| format!("{begin} --set {set}"));
@@ -377,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sets_are_published_together() {
+    fn all_sets_are_published_unless_one_is_chosen() {
         let wanted = |arguments: &str| BenchmarkSet::ALL.map(|set| options(arguments).wants(set));
         assert_eq!(wanted(""), [true, false, false]);
         assert_eq!(wanted("--set tools"), [false, false, true]);
@@ -385,7 +391,10 @@ mod tests {
         assert_eq!(wanted("--native"), [true, true, true]);
         assert_eq!(wanted("--native --set peers"), [false, true, false]);
         assert_eq!(wanted("--native --load hog1"), [true, false, false]);
-        assert!(Cli::try_parse_from(["bench", "--publish", "--set", "core"]).is_err());
+        assert_eq!(wanted("--publish --set peers"), [false, true, false]);
+        let command = |arguments: &str| options(arguments).command();
+        assert_eq!(command("--publish --set peers"), command("--publish"));
+        assert!(Cli::try_parse_from(["bench", "--publish", "--load", "hog1"]).is_err());
     }
 
     #[test]

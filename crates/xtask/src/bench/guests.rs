@@ -14,7 +14,7 @@ use scherzo_rig::product;
 use scherzo_rig::qemu::{GuestMachine, GuestTime};
 use scherzo_rig::rig::{Rig, announce};
 
-use super::published::PublishedFiles;
+use super::published::{self, PublishedFiles};
 use super::{Bench, BenchOptions, Ground, Lacks, verdict, write};
 
 const NR_PARALLEL_GUESTS: usize = 2;
@@ -32,14 +32,15 @@ pub(super) fn run(checkout: &Path, options: &BenchOptions) -> Result<ExitCode> {
     let bench = Bench { options, kernels, nr_cpus: options.cpus, provenance, kept, lacks };
     let publication = bench.publication(&Guests { rig: &rig })?;
     println!("\n{publication}");
-    let raw = serde_json::to_string(&publication)? + "\n";
     if let Some(path) = &options.json {
-        write(path, &raw)?;
+        write(path, &(serde_json::to_string(&publication)? + "\n"))?;
     }
+    let missed = publication.missed();
     if options.publish {
-        PublishedFiles::new(&publication, raw)?.write(checkout)?;
+        let publication = publication.beside(published::earlier(checkout));
+        PublishedFiles::new(&publication)?.write(checkout)?;
     }
-    Ok(verdict(&publication.missed()))
+    Ok(verdict(&missed))
 }
 
 fn kernels<'a>(options: &BenchOptions, rig: &'a Rig) -> Result<Vec<&'a GuestKernel>> {

@@ -13,6 +13,11 @@ const PAGE: &str = "docs/benchmarks.md";
 const RAW: &str = "docs/benchmarks.json";
 const README: &str = "README.md";
 
+/// What is published in this checkout; nothing where that is not known, or written by another version.
+pub(super) fn earlier(checkout: &Path) -> Option<Publication> {
+    serde_json::from_str(&fs::read_to_string(checkout.join(RAW)).ok()?).ok()
+}
+
 /// All of it.
 pub(super) struct PublishedFiles {
     page: [String; 2],
@@ -23,7 +28,8 @@ pub(super) struct PublishedFiles {
 }
 
 impl PublishedFiles {
-    pub(super) fn new(publication: &Publication, raw: String) -> Result<Self> {
+    pub(super) fn new(publication: &Publication) -> Result<Self> {
+        let raw = serde_json::to_string(publication)? + "\n";
         let draw = |theme: Theme| Ok((Path::new("docs").join(theme.file_name()), svg(publication, theme)?));
         let pictures = Theme::ALL.into_iter().map(draw).collect::<Result<_>>()?;
         Ok(Self { page: publication.page(), raw, readme: publication.summary(), pictures })
