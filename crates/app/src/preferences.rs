@@ -56,6 +56,24 @@ mod imp {
         #[template_child]
         pub(super) follow_profile_changes: TemplateChild<adw::SwitchRow>,
         #[template_child]
+        pub(super) drive_power_profile: TemplateChild<adw::SwitchRow>,
+        #[template_child]
+        pub(super) modes_plugged_in: TemplateChild<adw::ExpanderRow>,
+        #[template_child]
+        pub(super) power_saver_mode: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) balanced_mode: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) performance_mode: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) modes_on_battery: TemplateChild<adw::ExpanderRow>,
+        #[template_child]
+        pub(super) power_saver_mode_on_battery: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) balanced_mode_on_battery: TemplateChild<adw::ComboRow>,
+        #[template_child]
+        pub(super) performance_mode_on_battery: TemplateChild<adw::ComboRow>,
+        #[template_child]
         pub(super) follow_holds: TemplateChild<adw::SwitchRow>,
         #[template_child]
         pub(super) boot_delay: TemplateChild<gtk::SpinButton>,
@@ -121,7 +139,7 @@ impl Preferences {
         glib::Object::builder().property("service", service).build()
     }
 
-    fn flags(&self) -> [(&'static str, &adw::SwitchRow); 6] {
+    fn flags(&self) -> [(&'static str, &adw::SwitchRow); 7] {
         let imp = self.imp();
         [
             ("follow_power_source", &imp.follow_power_source),
@@ -129,12 +147,23 @@ impl Preferences {
             ("choice_ends_with_source", &imp.choice_ends_with_source),
             ("follow_power_profile", &imp.follow_power_profile),
             ("follow_profile_changes", &imp.follow_profile_changes),
+            ("drive_power_profile", &imp.drive_power_profile),
             ("follow_holds", &imp.follow_holds),
         ]
     }
 
-    fn modes(&self) -> [(&'static str, &adw::ComboRow); 2] {
-        [("default_mode", &self.imp().default_mode), ("battery_mode", &self.imp().battery_mode)]
+    fn modes(&self) -> [(&'static str, &adw::ComboRow); 8] {
+        let imp = self.imp();
+        [
+            ("default_mode", &imp.default_mode),
+            ("battery_mode", &imp.battery_mode),
+            ("power_saver_mode", &imp.power_saver_mode),
+            ("balanced_mode", &imp.balanced_mode),
+            ("performance_mode", &imp.performance_mode),
+            ("power_saver_mode_on_battery", &imp.power_saver_mode_on_battery),
+            ("balanced_mode_on_battery", &imp.balanced_mode_on_battery),
+            ("performance_mode_on_battery", &imp.performance_mode_on_battery),
+        ]
     }
 
     fn set_up(&self) {
@@ -282,5 +311,8 @@ impl Preferences {
             imp.boot_delay.set_value(delay_s.into());
         }
         imp.battery_mode.set_sensitive(imp.follow_power_source.is_active());
+        for row in [&imp.modes_plugged_in, &imp.modes_on_battery] {
+            row.set_sensitive(imp.follow_power_profile.is_active());
+        }
     }
 }

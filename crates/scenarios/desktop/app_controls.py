@@ -18,6 +18,7 @@ SWITCHES = {
     "Plugging In or Out Ends a Choice": "choice_ends_with_source",
     "Go with the Power Profile": "follow_power_profile",
     "Prefer a Profile Just Chosen": "follow_profile_changes",
+    "Low Power Sets the Profile": "drive_power_profile",
 }
 
 stage = Stage()
@@ -85,6 +86,19 @@ app.use("Release", "button")
 stage.wait_until("Holds", [])
 within_a_second("the hold is gone", lambda: not app.shows("Plays a film"))
 
+# A comparison with and without ends when somebody turns the scheduler off meanwhile, and does not turn it on again.
+app.screen.keys("ctrl+k")
+app.choose("Duration", "1 minute")
+app.use("Measure", "button")
+app.expect_text("Measuring With Scherzo")
+stage.wait_until("State", "running")
+stage.call("SetEnabled", "(b)", False)
+app.expect_text("Something else changed the scheduler meanwhile")
+expect("what somebody else has chosen", stage.get("Enabled"), False)
+stage.call("SetEnabled", "(b)", True)
+stage.wait_until("State", "running")
+app.screen.keys("alt+Left")
+
 # The settings of the automatic mode. Without GNOME Shell and a tray neither is offered.
 app.screen.keys("ctrl+comma")
 a11y.find(app.root, "dialog", "Preferences")
@@ -104,6 +118,15 @@ app.choose("Usual Mode", "First Come, First Served")
 wait_for("the usual mode", lambda: stage.get("Settings")["default_mode"] == "fifo")
 app.choose("Mode on Battery", "Interactive")
 wait_for("the mode on battery", lambda: stage.get("Settings")["battery_mode"] == "interactive")
+for row, suffix in [("Modes When Plugged In", ""), ("Modes on Battery", "_on_battery")]:
+    app.click(a11y.find(app.root, "list item", row))
+    for profile in ["power_saver", "balanced", "performance"]:
+        app.choose(profile.replace("_", " ").title(), "First Come, First Served")
+        key = f"{profile}_mode{suffix}"
+        wait_for(key, lambda: stage.get("Settings")[key] == "fifo")
+    app.look(f"preferences{suffix.replace('_', '-')}")
+    app.click(a11y.find(app.root, "list item", row))
+    app.expect_gone("Performance")
 spin = a11y.find(app.root, "spin button", "Longest Wait for a Login")
 expect("setting the wait", a11y.set_value(spin, 60), True)
 wait_for("the wait", lambda: stage.get("Settings")["boot_delay_s"] == 60)
