@@ -91,6 +91,20 @@ mod tests {
     }
 
     #[test]
+    fn what_another_version_has_published_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(earlier(dir.path()).is_none(), "nothing is published");
+        fs::create_dir(dir.path().join("docs")).unwrap();
+        let write = |text: &str| fs::write(dir.path().join(RAW), text).unwrap();
+        write("[]");
+        assert!(earlier(dir.path()).is_none());
+        let origin =
+            r#"{"commit":"abc","date":"2026-01-02","command":"cargo xtask bench","qemu":"10","host":"a computer"}"#;
+        write(&format!("{{\"provenance\":{origin}}}"));
+        assert_eq!(earlier(dir.path()).unwrap().provenance.commit, "abc");
+    }
+
+    #[test]
     fn readme_gets_its_part_where_it_has_the_marks() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("docs")).unwrap();
