@@ -75,7 +75,7 @@ typedef long long s64;
 #define POLICY_EARN_PERIOD_NS (1 * POLICY_MSEC)
 /* The longest time that is charged or credited at once: more comes from a fault or a suspended machine. */
 #define POLICY_MAX_SPAN_NS (10000 * POLICY_MSEC)
-/* A task whose bursts tend to be longer does not use little, however seldom it runs, see policy_uses_little(). */
+/* The longest habitual burst that counts in a deadline. */
 #define POLICY_BURST_MAX_NS (8 * POLICY_MSEC)
 /* A task that is not prompt waits for so long at most, however little it weighs; and among thousands, see policy_max_wait_ns(). */
 #define POLICY_MAX_WAIT_NS (1000 * POLICY_MSEC)
@@ -133,10 +133,6 @@ typedef long long s64;
  * before: of what these wait for such tasks take a fifth at most.
  */
 #define POLICY_SLIP_IN_TIMES 4
-/* A prompt task is due after as long as its bursts take, but no longer than that. */
-#define POLICY_DUE_MAX_NS (14 * POLICY_MSEC)
-/* Of a light task's bursts only so much is due sooner for that. */
-#define POLICY_LIGHT_BURST_NS (2 * POLICY_MSEC)
 /*
  * How long a task of nice 0 that takes turns may be the first without getting one, while prompt ones get all, where several CPUs may take it:
  * far longer than what all prompt ones of an LLC may be ahead lets it wait. Where one CPU alone may take it, for a slice and three of others; or
@@ -287,17 +283,16 @@ static inline u64 policy_mean_burst(u64 mean_ns, u64 burst_ns)
 
 /*
  * When a prompt task is due that wakes now: shorter and heavier ones sooner, and those that use no more than they may before all
- * others. It keeps that deadline until it has run for as long as it tends to. The lighter a task is, the sooner, as far as its bursts are brief:
- * of long ones all would else be due at nearly the same time after they wake, and a frame would wait for whoever woke before it.
+ * others. It keeps that deadline until it has run for as long as it tends to.
  */
 static inline u64 policy_deadline(u64 now, u64 mean_burst_ns, u32 weight, enum policy_use_level use)
 {
 	u64 distance_ns;
 
-	if (mean_burst_ns > POLICY_DUE_MAX_NS)
-		mean_burst_ns = POLICY_DUE_MAX_NS;
+	if (mean_burst_ns > POLICY_BURST_MAX_NS)
+		mean_burst_ns = POLICY_BURST_MAX_NS;
 	if (use >= POLICY_USE_LIGHT && use < POLICY_USE_LITTLE)
-		mean_burst_ns -= policy_lesser(mean_burst_ns, POLICY_LIGHT_BURST_NS) * (use - POLICY_USE_LIGHT) / POLICY_NR_LIGHT_KINDS;
+		mean_burst_ns = mean_burst_ns * (POLICY_USE_LITTLE - use) / POLICY_NR_LIGHT_KINDS;
 	distance_ns = mean_burst_ns * POLICY_WEIGHT_NORMAL / (weight ? weight : 1);
 	now += policy_lesser(distance_ns, POLICY_MAX_WAIT_NS);
 	if (use >= POLICY_USE_MODEST)

@@ -276,12 +276,6 @@ pub(super) mod tests {
         Publication { provenance, notes: Vec::new(), core, peers, tools }
     }
 
-    impl Publication {
-        fn at(self, provenance: Provenance) -> Self {
-            Self { provenance, ..self }
-        }
-    }
-
     /// Of two rounds.
     pub(in super::super) fn comparison<M: Measurable>(
         kernel: &str,
@@ -372,7 +366,8 @@ pub(super) mod tests {
         let later = |commit: &str| {
             let provenance =
                 Provenance { commit: commit.into(), date: "2026-01-03".into(), ..whole.provenance.clone() };
-            publication_of(vec![of_probe("7.3", BenchmarkSet::Core, 97.0)], Vec::new(), Vec::new()).at(provenance)
+            let core = vec![of_probe("7.3", BenchmarkSet::Core, 97.0)];
+            Publication { provenance, ..publication_of(core, Vec::new(), Vec::new()) }
         };
         let both = later("abc").beside(Some(earlier.clone()));
         assert_eq!((both.core.len(), both.peers.len(), both.tools.len()), (1, 1, 1), "core as measured now");

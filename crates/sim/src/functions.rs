@@ -215,7 +215,7 @@ fn a_task_is_taken_back_once() {
 fn the_shorter_and_the_heavier_are_due_sooner() {
     let due_ms = |burst_ms: u64, weight| sim_deadline(5 * MS, burst_ms * MS, weight) / MS;
     assert_eq!(due_ms(2, 1024), 7);
-    assert_eq!(due_ms(100, 1024), 19, "14 ms of a burst count");
+    assert_eq!(due_ms(100, 1024), 13, "8 ms of a burst count");
     assert_eq!(due_ms(8, 4096), 7);
     assert!(due_ms(2, 110) > 20, "the lighter is due later");
 }
