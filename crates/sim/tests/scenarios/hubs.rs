@@ -146,7 +146,7 @@ fn known_fault_sleepers_in_a_group_have_far_more_than_twice_its_share() {
     known_fault("sleepers in a group", sleepers.share < 3 * sleepers.fair_share, &report);
 }
 
-/// Of half of the CPUs, which is their share, they have 46 to 53 %, by the seed: half of it is what is promised, and is not quite kept.
+/// Of half of the CPUs, which is their share, they have 45 to 53 %, by the seed: half of it is what is promised, and is not quite kept.
 #[test]
 fn hogs_have_nearly_half_of_their_share_beside_a_busy_group() {
     let scenario = scenario("hogs-beside-busy-group");
