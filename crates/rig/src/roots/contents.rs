@@ -12,6 +12,7 @@ pub(crate) const BUILD_PACKAGES: &[&str] = &[
     "e2fsprogs",
     "gcc",
     "gettext",
+    "git",
     "kmod",
     "libadwaita-1-dev",
     "libc6-dev",
