@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many machines are tried.
@@ -66,17 +67,17 @@ fn is_wrong(report: &SimulationReport, text: &str) -> bool {
 
 #[test]
 fn who_may_run_on_some_cpus_only_has_turns() {
-    let mut wrong = Vec::new();
-    for seed in 0..NR_MACHINES {
+    let wrong_on = |seed| {
         let text = random_load(&mut Rng::with_seed(seed));
         let scenario = Scenario::parse("affinities.toml", &text).expect("a good scenario");
         let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
         let is_wrong = is_wrong(&report, &text);
         if seed == KNOWN {
             assert!(is_wrong, "seed {seed} is right now: it need not be known any more");
-        } else if is_wrong {
-            wrong.push(format!("seed {seed}\n{text}\n{report}"));
+            return None;
         }
-    }
+        is_wrong.then(|| format!("seed {seed}\n{text}\n{report}"))
+    };
+    let wrong: Vec<_> = (0..NR_MACHINES).into_par_iter().filter_map(wrong_on).collect();
     assert!(wrong.is_empty(), "{} of {NR_MACHINES} are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -8,6 +8,7 @@ use std::fmt::{self, Write};
 
 use environment::number;
 use fastrand::Rng;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{BaselineScheduler, GroupReport, Scenario, SimulationOptions, SimulationReport, run};
 
 /// Loads of one kind.
@@ -272,14 +273,13 @@ fn search(search: &Search) {
     let [first, loads] = ["SCHERZO_SEARCH_SEED", "SCHERZO_SEARCH_LOADS"].map(number);
     let known = if first.is_none() && loads.is_none() { search.known_worse } else { &[] };
     let first = first.unwrap_or(0);
-    let mut worse = Vec::new();
-    for seed in first..first + loads.unwrap_or(search.nr_loads) {
+    let worse_on = |seed| {
         let comparison = Comparison::new(seed, (search.load_of)(&mut Rng::with_seed(seed)));
         assert!(comparison.ours.violations.is_empty(), "{comparison}");
-        if comparison.is_worse() {
-            worse.push(comparison);
-        }
-    }
+        comparison.is_worse().then_some(comparison)
+    };
+    let seeds = first..first + loads.unwrap_or(search.nr_loads);
+    let worse: Vec<_> = seeds.into_par_iter().filter_map(worse_on).collect();
     let seeds: Vec<_> = worse.iter().map(|comparison| comparison.seed).collect();
     let printed: Vec<_> = worse.iter().map(Comparison::to_string).collect();
     assert_eq!(seeds, known, "worse and known\n{}", printed.join("\n"));

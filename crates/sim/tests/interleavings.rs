@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use machines::random_scenario;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{
     BrokenCopy, CpuSwitch, FailedRun, InjectedFault, Mode, Rule, Scenario, SimulationOptions, SwitchPlan, Violation,
 };
@@ -118,8 +119,7 @@ fn is_known(failed: &FailedRun) -> bool {
 
 #[test]
 fn random_machines_keep_the_rules_when_cpus_interrupt_each_other() {
-    let mut nr_events = 0;
-    for seed in 0..NR_MACHINES {
+    let nr_events_on = |seed: u64| {
         let mut rng = Rng::with_seed(seed);
         let text = random_scenario(&mut rng).replace("duration_ms = 300", "duration_ms = 60");
         let scenario = Scenario::parse("random.toml", &text).expect("a good scenario");
@@ -128,11 +128,12 @@ fn random_machines_keep_the_rules_when_cpus_interrupt_each_other() {
         let kernel_seat = seed.is_multiple_of(2);
         let options = SimulationOptions { seed, mode, kernel_seat, ..SimulationOptions::default() };
         match explore_randomly(&scenario, &options, seed, NR_CHANGES) {
-            Ok(report) => nr_events += report.nr_events,
-            Err(failed) if is_known(&failed) => {}
+            Ok(report) => report.nr_events,
+            Err(failed) if is_known(&failed) => 0,
             Err(failed) => panic!("{}", report(&failed, &options, &text)),
         }
-    }
+    };
+    let nr_events: u64 = (0..NR_MACHINES).into_par_iter().map(nr_events_on).sum();
     assert!(nr_events > 100_000, "{nr_events} events say little");
 }
 
@@ -176,11 +177,11 @@ fn fault_when_crowded(seed: u64, fault: Option<InjectedFault>) -> Option<(String
 
 #[test]
 fn tasks_that_change_on_their_way_between_queues_are_neither_lost_nor_run_twice() {
-    for seed in 0..NR_CROWDED_MACHINES {
+    (0..NR_CROWDED_MACHINES).into_par_iter().for_each(|seed| {
         if let Some((what, failed)) = fault_when_crowded(seed, None) {
             panic!("{what}\n{}", failed.report);
         }
-    }
+    });
 }
 
 /// While a CPU fetches a task from the run queue of another one, neither that nor the task's queue is locked for a moment, in which the

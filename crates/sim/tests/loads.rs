@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many machines are tried.
@@ -63,15 +64,13 @@ fn is_wrong(report: &SimulationReport) -> bool {
 
 #[test]
 fn sound_is_in_time_beside_builds_and_hubs() {
-    let mut wrong = Vec::new();
-    for seed in 0..NR_MACHINES {
+    let wrong_on = |seed| {
         let text = random_load(&mut Rng::with_seed(seed));
         let scenario = Scenario::parse("load.toml", &text).expect("a good scenario");
         let report = run(&scenario, &SimulationOptions { seed, ..SimulationOptions::default() });
         assert!(report.violations.is_empty(), "seed {seed}\n{text}\n{report}");
-        if is_wrong(&report) {
-            wrong.push(format!("seed {seed}\n{text}\n{report}"));
-        }
-    }
+        is_wrong(&report).then(|| format!("seed {seed}\n{text}\n{report}"))
+    };
+    let wrong: Vec<_> = (0..NR_MACHINES).into_par_iter().filter_map(wrong_on).collect();
     assert!(wrong.is_empty(), "{} of {NR_MACHINES} are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

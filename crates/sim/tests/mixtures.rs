@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{GroupReport, Scenario, SimulationOptions, SimulationReport, run};
 
 /// How many mixtures are tried.
@@ -66,16 +67,16 @@ fn deviation(group: &GroupReport, nr_cpus: u64) -> f64 {
 
 #[test]
 fn random_mixtures_get_their_shares() {
-    let mut wrong = Vec::new();
-    for seed in 0..NR_MIXTURES {
+    let wrong_with = |seed| {
         let (what, report, worst) = outcome(seed);
         assert!(report.violations.is_empty(), "{what}\n{report}");
         let known = KNOWN.iter().find(|(known, _)| *known == seed);
         match known {
-            None if worst > 1.0 => wrong.push(format!("{worst:.1} times what is allowed: {what}\n{report}")),
+            None if worst > 1.0 => Some(format!("{worst:.1} times what is allowed: {what}\n{report}")),
             Some((_, reason)) if worst <= 1.0 => panic!("seed {seed} is right, it was not because {reason}"),
-            _ => {}
+            _ => None,
         }
-    }
+    };
+    let wrong: Vec<_> = (0..NR_MIXTURES).into_par_iter().filter_map(wrong_with).collect();
     assert!(wrong.is_empty(), "{} of {NR_MIXTURES} are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use scherzo_sim::{GroupReport, Scenario, SimulationOptions, run};
 
 /// How many desktops are tried.
@@ -146,14 +147,14 @@ fn outcome(seed: u64) -> (String, bool) {
 
 #[test]
 fn who_sleeps_runs_at_once_and_who_computes_has_half_of_its_share() {
-    let mut wrong = Vec::new();
-    for seed in 0..NR_DESKTOPS {
+    let wrong_on = |seed| {
         let (what, is_wrong) = outcome(seed);
         match KNOWN.iter().find(|(known, _)| *known == seed) {
-            None if is_wrong => wrong.push(what),
+            None if is_wrong => Some(what),
             Some((_, reason)) if !is_wrong => panic!("seed {seed} is right, it was not because {reason}"),
-            _ => {}
+            _ => None,
         }
-    }
+    };
+    let wrong: Vec<_> = (0..NR_DESKTOPS).into_par_iter().filter_map(wrong_on).collect();
     assert!(wrong.is_empty(), "{} of {NR_DESKTOPS} are wrong\n{}", wrong.len(), wrong.join("\n"));
 }
