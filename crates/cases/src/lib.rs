@@ -282,6 +282,41 @@ const SHARES_AND_FRAMES: &[Case] = &[
 /// What takes minutes.
 const LONG_SHARES_AND_FRAMES: &[Case] = &[case("a build beside a game", builds::build)];
 
+/// Of [`SCHEDULING`] and [`SHARES_AND_FRAMES`], what depends on the kernel most: the newest one has these cases in the usual run, and all of them
+/// in the long run.
+const USUAL_ON_NEWEST: &[&str] = &[
+    "boot",
+    "load",
+    "an engine without rights",
+    "filters of system calls",
+    "every mode under load",
+    "verified instructions",
+    "statistics",
+    "affinity storm",
+    "a CPU goes offline and returns",
+    "engine killed",
+    "a standby engine takes over",
+    "suspend and resume",
+    "hogs beside message passing",
+    "frequencies that are asked for",
+    "slices that are asked for",
+    "unload",
+    "nice 0 and nice 10",
+    "normal, batch and idle",
+    "hogs beside short naps",
+    "longest gap beside naps of 20 µs",
+    "a hog beside sleepers of its only CPU",
+    "frames beside hogs",
+    "sound beside hogs",
+    "messages from one to many",
+    "one of two scopes in front",
+    "a limit of half a CPU",
+    "limits within limits",
+    "a limit through degraded mode and unloading",
+    "nice 0 and nice 10, user seat",
+    "nothing was ejected",
+];
+
 const KILLS: &[Case] =
     &[case("200 kills of the engine", kills::two_hundred), case("nothing was ejected", basics::no_ejections)];
 
@@ -348,15 +383,20 @@ pub fn plan(long: bool) -> Vec<Group> {
         scheduling.extend_from_slice(LONG);
         living.extend_from_slice(LIVING_LONG);
     }
+    let on_newest = |cases: &[Case]| {
+        let mut cases = cases.to_vec();
+        cases.retain(|case| long || USUAL_ON_NEWEST.contains(&case.name));
+        cases
+    };
     let two_cpus =
         [PING_PONG, &[case("an ejection beside a name that is not text", survival::name_that_is_not_text)]].concat();
     let laptop = GuestMachine { reboots: long, ..steady(2) };
     let mut groups = vec![
         group("long-term kernel", Role::Lts, &steady(4), &scheduling),
-        group("newest kernel", Role::Newest, &steady(4), &scheduling),
+        group("newest kernel", Role::Newest, &steady(4), &on_newest(&scheduling)),
         group("virtual time", Role::Lts, &virtual_cpus(4), LATENCY),
         group("shares and frames, 6.18", Role::Lts, &virtual_cpus(4), &shares_and_frames),
-        group("shares and frames, newest", Role::Newest, &virtual_cpus(4), &shares_and_frames),
+        group("shares and frames, newest", Role::Newest, &virtual_cpus(4), &on_newest(&shares_and_frames)),
         group("one CPU, newest", Role::Newest, &virtual_cpus(1), PING_PONG),
         group("two CPUs, 6.18", Role::Lts, &virtual_cpus(2), &two_cpus),
         group("sockets and nodes", Role::Newest, &nodes(), TOPOLOGY),
@@ -453,6 +493,25 @@ mod tests {
         for (old, new) in renamed() {
             assert!(names.iter().any(|name| name == new), "no group or case is called \"{new}\"");
             assert!(!names.iter().any(|name| name == old), "\"{old}\" is still called so");
+        }
+    }
+
+    #[test]
+    fn the_newest_kernel_has_fewer_cases_in_the_usual_run_only() {
+        let of = |long, name| {
+            let groups = plan(long);
+            let cases = groups.iter().filter(|group| group.name == name).flat_map(|group| &group.cases);
+            cases.map(|case| case.name).collect::<Vec<_>>()
+        };
+        for (lts, newest) in
+            [("long-term kernel", "newest kernel"), ("shares and frames, 6.18", "shares and frames, newest")]
+        {
+            assert_eq!(of(true, newest), of(true, lts));
+            assert!(of(false, newest).len() < of(false, lts).len(), "{newest}");
+        }
+        let usual = [of(false, "newest kernel"), of(false, "shares and frames, newest")].concat();
+        for name in USUAL_ON_NEWEST {
+            assert!(usual.contains(name), "no case is called \"{name}\"");
         }
     }
 

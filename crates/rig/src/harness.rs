@@ -77,20 +77,34 @@ pub type BootGuest<'a, G> = dyn Fn(&Group<G>) -> Result<G> + Sync + 'a;
 
 /// Runs all groups, `nr_parallel` guests at a time.
 pub fn run<G: Keep>(groups: &[Group<G>], nr_parallel: usize, report: &Report, boot: &BootGuest<'_, G>) {
+    run_beside(&|| {}, groups, nr_parallel, report, boot);
+}
+
+/// The same, with `first` in the place of a guest until it ends.
+pub fn run_beside<G: Keep>(
+    first: &(dyn Fn() + Sync),
+    groups: &[Group<G>],
+    nr_parallel: usize,
+    report: &Report,
+    boot: &BootGuest<'_, G>,
+) {
     for group in groups {
         for case in &group.cases {
             report.plan(group.full_name(case));
         }
     }
     let queue = Mutex::new(groups.iter());
-    thread::scope(|scope| {
-        for _ in 0..nr_parallel {
-            scope.spawn(|| {
-                while let Some(group) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-                    run_group(group, report, boot);
-                }
-            });
+    let run_groups = || {
+        while let Some(group) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            run_group(group, report, boot);
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..nr_parallel {
+            scope.spawn(run_groups);
+        }
+        first();
+        run_groups();
     });
 }
 
@@ -144,7 +158,7 @@ fn unless_panicking<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
     use anyhow::{bail, ensure};
@@ -245,6 +259,25 @@ mod tests {
         run(&groups, 1, &report, &|group| if group.name == "other" { Ok(Fake::quiet()) } else { panic!("no agent") });
         assert_eq!(report.counts(Subject::Product), Counts { nr_passed: 1, nr_failed: 1, nr_skipped: 0 });
         assert!(report.summary().contains("group/a: the boot panicked"), "{}", report.summary());
+    }
+
+    #[test]
+    fn what_runs_first_takes_the_place_of_one_guest() {
+        let (report, is_over) = (Report::default(), AtomicBool::new(false));
+        let first = || {
+            while report.counts(Subject::Product).nr_passed == 0 {
+                thread::yield_now();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        };
+        run_beside(&first, &[group(&[("beside it", |_| Ok(()))])], 2, &report, &|_| Ok(Fake::quiet()));
+        assert!(report.is_good() && is_over.load(Ordering::Relaxed));
+        let boot =
+            |_: &Group<Fake>| if is_over.load(Ordering::Relaxed) { Ok(Fake::quiet()) } else { bail!("too early") };
+        is_over.store(false, Ordering::Relaxed);
+        let first = || is_over.store(true, Ordering::Relaxed);
+        run_beside(&first, &[group(&[("after it", |_| Ok(()))])], 1, &report, &boot);
+        assert!(report.is_good(), "{}", report.summary());
     }
 
     #[test]

@@ -39,11 +39,12 @@ pub(super) fn run(checkout: &Path, options: &TestOptions, report: &Report) -> Re
     if shows_faults || !groups.is_empty() {
         let has_loader = groups.iter().any(|group| group.name == LOADER_GROUP);
         let (rig, payload) = prepared(checkout, System::Small, if has_loader { &[LOADER, BPFLAND] } else { &[] })?;
-        if shows_faults {
+        let provoke = || {
             let started = Instant::now();
             report.note(Subject::Rig, DELIBERATE_FAULTS, started, &show_deliberate_faults(&rig, &payload));
-        }
-        run_groups(&rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))?;
+        };
+        let first: &(dyn Fn() + Sync) = if shows_faults { &provoke } else { &|| {} };
+        run_groups_beside(first, &rig, &payload, &groups, report, &|group| rig.kernel(group.kernel))?;
     }
     if !others.is_empty() {
         let (rig, payload) = prepared(checkout, System::Arm64, &[])?;
@@ -114,9 +115,21 @@ pub(super) fn run_groups<'a>(
     report: &Report,
     kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
 ) -> Result<()> {
+    run_groups_beside(&|| {}, rig, payload, groups, report, kernel_of)
+}
+
+/// The same, with `first` in the place of a guest until it ends.
+fn run_groups_beside<'a>(
+    first: &(dyn Fn() + Sync),
+    rig: &'a Rig,
+    payload: &Path,
+    groups: &[Group],
+    report: &Report,
+    kernel_of: &(dyn Fn(&Group) -> Result<&'a GuestKernel> + Sync),
+) -> Result<()> {
     // Determined once, before guests start side by side.
     rig.accel(rig.kernels().first().context("the guest has no kernel at all")?)?;
     let boot = |group: &Group| rig.boot(kernel_of(group)?, &group.machine, payload);
-    harness::run(groups, NR_PARALLEL_GUESTS, report, &boot);
+    harness::run_beside(first, groups, NR_PARALLEL_GUESTS, report, &boot);
     Ok(())
 }
