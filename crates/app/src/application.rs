@@ -32,7 +32,8 @@ const EJECTED: &str = "ejected";
 mod imp {
     use super::{
         APP_ID, AdwApplicationImpl, ApplicationExt, ApplicationImpl, ApplicationImplExt, Bus, Cell, ControlFlow,
-        GtkApplicationImpl, ObjectImpl, ObjectSubclass, ObjectSubclassExt, OnceCell, RefCell, Service, VERSION, glib,
+        EJECTED, GtkApplicationImpl, ObjectImpl, ObjectSubclass, ObjectSubclassExt, OnceCell, RefCell, Service,
+        VERSION, glib,
     };
 
     #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ mod imp {
         pub(super) on_session_bus: Cell<bool>,
         /// How many ejections were noted.
         pub(super) nr_noted: Cell<u64>,
+        /// Whether the last ejection was announced, and that was not taken back.
+        pub(super) is_told: Cell<bool>,
         /// The timer after which the last ejection is announced, if it lasts.
         pub(super) pending: RefCell<Option<glib::SourceId>>,
     }
@@ -84,6 +87,14 @@ mod imp {
         fn activate(&self) {
             self.parent_activate();
             self.obj().present_window();
+        }
+
+        /// Nothing would come of pressing a notification of an application that has ended.
+        fn shutdown(&self) {
+            if self.is_told.take() {
+                self.obj().withdraw_notification(EJECTED);
+            }
+            self.parent_shutdown();
         }
     }
 
@@ -190,9 +201,12 @@ impl Application {
         about.present(self.active_window().as_ref());
     }
 
-    /// Announces each ejection once, if it lasts.
+    /// Announces each ejection once, if it lasts, and takes that back when it is over.
     fn note_ejections(&self, state: &ClientState) {
         let imp = self.imp();
+        if state.current().is_some() && state.lasting_exit().is_none() && imp.is_told.replace(false) {
+            self.withdraw_notification(EJECTED);
+        }
         if imp.nr_noted.replace(state.nr_exits) >= state.nr_exits {
             return;
         }
@@ -218,5 +232,6 @@ impl Application {
         notification.set_body(Some(&fill(&text, &[("why", &exit.why())])));
         notification.set_default_action_and_target_value("app.show", Some(&"diagnosis".to_variant()));
         self.send_notification(Some(EJECTED), &notification);
+        self.imp().is_told.set(true);
     }
 }

@@ -306,8 +306,11 @@ impl Preferences {
         let seat = Seat::from_name(&service.engine);
         imp.kernel_engine.set_sensitive(seat.is_some());
         imp.kernel_engine.set_active(seat == Some(Seat::Kernel));
-        // A number that is being entered is not overwritten.
-        if let Some(delay_s) = automation::number(service, "boot_delay_s").filter(|_| imp.pending.borrow().is_none()) {
+        // A number that is being entered is not overwritten: neither before it counts, when the button still has the old one and would show
+        // that again, nor before it is sent.
+        let is_shown = |delay_s: &u32| imp.boot_delay.value_as_int() as u32 == *delay_s;
+        let delay_s = automation::number(service, "boot_delay_s").filter(|delay_s| !is_shown(delay_s));
+        if let Some(delay_s) = delay_s.filter(|_| imp.pending.borrow().is_none()) {
             imp.boot_delay.set_value(delay_s.into());
         }
         imp.battery_mode.set_sensitive(imp.follow_power_source.is_active());

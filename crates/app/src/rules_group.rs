@@ -167,8 +167,12 @@ impl RulesGroup {
         let chooser = ApplicationChooser::new(move |application| {
             if let Some(group) = this.upgrade() {
                 let is_first = group.imp().rows.borrow().is_empty();
-                group.change(|places| places.change(application, Some(USUAL.into())));
-                group.show(Some(application.strip_suffix(".desktop").unwrap_or(application)));
+                let key = application.strip_suffix(".desktop").unwrap_or(application);
+                // A rule that is there already is shown as it is.
+                if !Places::of_this_person().is_ok_and(|places| places.read().0.contains_key(key)) {
+                    group.change(|places| places.change(application, Some(USUAL.into())));
+                }
+                group.show(Some(key));
                 // The first rule turns on the service that follows rules.
                 let can_follow = group.imp().follower.get().is_some_and(Follower::is_usable);
                 if is_first && can_follow && !group.imp().rows.borrow().is_empty() {

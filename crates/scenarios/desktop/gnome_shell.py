@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 from gi.repository import GLib
@@ -11,6 +12,11 @@ from stage import PICTURES, expect, has_owner, on_failure, output_of, spawn, wai
 SHELL = "org.gnome.Shell"
 EXTENSION = "scherzo@scherzo.org"
 ACTIVE, INACTIVE = 1, 2
+# What the shell prints is kept here.
+LOG = "/tmp/gnome-shell.log"
+# What it prints where a handler or a promise fails; the lines that follow say where.
+FAILURE = re.compile(r"JS ERROR|Unhandled promise rejection|Gjs-CRITICAL")
+NR_LINES_OF_A_FAILURE = 12
 
 # Kept in the shell from the first use: where things are, and the pointer.
 HELPERS = """
@@ -39,7 +45,10 @@ class GnomeShell:
         self.version = output_of("gnome-shell", "--version").split()[-1]
         self.major = self.version.split(".")[0]
         self._settings(dark)
-        spawn("gnome-shell", "--headless", "--wayland", "--no-x11", "--unsafe-mode", "--virtual-monitor", size)
+        with open(LOG, "w", encoding="utf-8") as log:
+            options = ["--headless", "--wayland", "--no-x11", "--unsafe-mode", "--virtual-monitor", size]
+            spawn("gnome-shell", *options, stdout=log, stderr=log)
+        on_failure.append(lambda: print(*self._printed()[-40:], sep="\n"))
         wait_for("the shell on the bus", lambda: has_owner(self.bus, SHELL))
         wait_for("the shell's start", self._has_started)
         on_failure.append(lambda: self.picture("failed"))
@@ -101,6 +110,14 @@ class GnomeShell:
         """The extension has failed nowhere."""
         errors = self.call("org.gnome.Shell.Extensions", "GetExtensionErrors", "(s)", EXTENSION)[0]
         expect("errors of the extension", errors, [])
+        lines = self._printed()
+        failures = ["\n".join(lines[at : at + NR_LINES_OF_A_FAILURE]) for at, line in enumerate(lines) if FAILURE.search(line)]
+        expect("failures that the shell has printed", [failure for failure in failures if EXTENSION in failure], [])
+
+    @staticmethod
+    def _printed():
+        with open(LOG, encoding="utf-8", errors="replace") as log:
+            return log.read().splitlines()
 
     def click(self, actor):
         """Moves the pointer to the middle of an actor that has come to rest, and clicks."""

@@ -72,6 +72,16 @@ for wanted in [not before, before]:
     stage.wait_until("Preemption", wanted)
 wait_for("the switch", lambda: shell.value("rig.item('Interrupt Background Work').state") == before)
 
+# Who thinks better of it before the service has answered has the last word.
+stage.pause()
+for _ in range(2):
+    # As the space bar does, which leaves the menu open.
+    shell.run("rig.item('Interrupt Background Work').toggle()")
+stage.go_on()
+time.sleep(LATE_S)
+expect("preemption after second thoughts", stage.get("Preemption"), before)
+wait_for("the switch after second thoughts", lambda: shell.value("rig.item('Interrupt Background Work').state") == before)
+
 # What others change shows.
 stage.call("SetMode", "(s)", "fifo")
 within_a_second("a mode chosen elsewhere", lambda: toggle("subtitle") == "FIFO" and checked_items() == ["First Come, First Served"])
@@ -112,8 +122,10 @@ stage.serve(kernel)
 within_a_second("the toggle returns", lambda: toggle("visible"))
 
 # Turned off and on again it leaves nothing behind; and a tray that was there first is the one to tell, until it leaves.
+nr_menus = shell.value("rig.quickSettings().menu._overlay.get_n_children()")
 shell.enable(False)
 expect("the toggle of a disabled extension", shell.value("rig.toggle() !== null"), False)
+expect("menus of a disabled extension", shell.value("rig.quickSettings().menu._overlay.get_n_children()"), nr_menus - 1)
 expect("the name of a disabled extension", has_owner(stage.session, NOTIFIER), False)
 bus_call(stage.session, "RequestName", "(su)", NOTIFIER, 0)
 shell.enable(True)

@@ -211,6 +211,14 @@ class Stage:
         """Nobody has."""
         expect("a client starts the service", self.was_activated(), False)
 
+    def pause(self):
+        """The service stops, and answers nobody until it goes on."""
+        self.daemon.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        """It does."""
+        self.daemon.send_signal(signal.SIGCONT)
+
     def silence_engine(self):
         """The pretended engine stops answering, or answers again."""
         self.daemon.send_signal(signal.SIGUSR2)

@@ -92,6 +92,7 @@ pub const SCENARIOS: &[DesktopScenario] = &[
         desktop: Desktop::Today,
         script: &["app_pages.py", "dark", "360"],
     },
+    DesktopScenario { name: "app/killed while it compares", desktop: Desktop::Today, script: &["app_accident.py"] },
     DesktopScenario { name: "app/start", desktop: Desktop::Today, script: &["app_start.py"] },
     DesktopScenario { name: "app/service of 0.1.0", desktop: Desktop::Today, script: &["app_of_0_1_0.py"] },
     DesktopScenario { name: "app/icon in the panel", desktop: Desktop::Today, script: &["app_tray.py"] },

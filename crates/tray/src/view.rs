@@ -168,8 +168,8 @@ pub fn refusal(problem: &Error) -> Notice {
         // Those of the service's sentences that never vary are known to translators.
         known(&problem.to_string())
     };
-    // The service may still carry out a change that it has not answered.
-    let title = if matches!(problem, Error::Busy(_) | Error::NoAnswer(_)) {
+    // The service may still carry out a change that it has not answered, and keeps one that the scheduler has ended before.
+    let title = if matches!(problem, Error::Busy(_) | Error::NoAnswer(_) | Error::NotRunning(_)) {
         gettext("Not Done Yet")
     } else {
         gettext("Nothing Was Changed")
@@ -301,6 +301,7 @@ mod tests {
         assert!(no_autostart(&not_there).text.contains("Install"));
         let busy = refusal(&Error::Busy("Try again.".into()));
         assert_eq!((busy.title.as_str(), busy.text.as_str()), ("Not Done Yet", "Try again."));
+        assert_eq!(refusal(&Error::NotRunning("It ended.".into())).title, "Not Done Yet");
         assert_eq!(refusal(&Error::AccessDenied("No.".into())).title, "Nothing Was Changed");
     }
 }

@@ -6,7 +6,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use scherzo_install::{GENERATOR, Layout, Part, Sources, items, languages, put, record};
+use scherzo_install::{GENERATOR, Item, Layout, Part, Sources, items, languages, put, record};
+
+/// The service's unit.
+const UNIT: &str = "scherzod.service";
 
 #[derive(Args)]
 pub(crate) struct Directories {
@@ -77,26 +80,45 @@ pub(crate) fn install(checkout: &Path, options: &InstallOptions) -> Result<ExitC
         put(&items, destdir)?;
         return Ok(ExitCode::SUCCESS);
     }
+    ensure_not_of_a_package(&items, &layout)?;
     record::install(&items, &layout, Path::new("/")).map_err(|error| explain(error, "install"))?;
     println!("{} files are installed below {}. What is left to do, as root:\n", items.len(), layout.prefix.display());
     println!("    systemctl daemon-reload");
     println!("    systemctl reload dbus.service");
-    println!("    systemctl enable --now scherzod\n");
+    // Not "enable --now", which leaves an earlier version running.
+    println!("    systemctl reenable scherzod");
+    println!("    systemctl restart scherzod\n");
     println!("Then: scherzoctl enable");
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn uninstall(options: &Directories) -> Result<ExitCode> {
     let layout = options.layout();
+    let record = record::path(&layout);
+    ensure!(record.exists(), "nothing was installed from here: there is no {}", record.display());
+    // While its unit is there: without it older versions of systemd disable and stop nothing.
+    let is_stopped = run(Command::new("systemctl").args(["--no-ask-password", "disable", "--now", UNIT]));
     let nr_files = record::uninstall(&layout, Path::new("/")).map_err(|error| explain(error, "uninstall"))?;
-    if nr_files == 0 {
-        bail!("nothing was installed from here: there is no {}", record::path(&layout).display());
+    match is_stopped {
+        Ok(()) => println!("The service is stopped, and {nr_files} files are removed. What is left to do, as root:\n"),
+        Err(error) => println!("{nr_files} files are removed. The service was not stopped: {error:#}.\n"),
     }
-    println!(
-        "{nr_files} files are removed. If the service still runs, it goes with `systemctl disable --now scherzod`."
-    );
+    println!("    systemctl daemon-reload");
+    println!("    systemctl reload dbus.service\n");
     println!("What was chosen and set is left in /var/lib/scherzo, the administrator's settings in /etc/scherzo.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Files of a package are its own: what is written over them, `uninstall` would take away from it.
+fn ensure_not_of_a_package(items: &[Item], layout: &Layout) -> Result<()> {
+    let is_ours = record::path(layout).exists();
+    match items.iter().find(|item| !is_ours && item.path.exists()) {
+        Some(item) => bail!(
+            "{} is there, and was not installed from a checkout: if a package has brought Scherzo, remove that first, else this file",
+            item.path.display()
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Cargo's target directory, which does not depend on where this is run.

@@ -72,7 +72,10 @@ export function needsAttention(scheduler) {
 export function icon(scheduler, dir) {
     if (needsAttention(scheduler))
         return namedIcon('warning', dir);
-    return namedIcon(scheduler.State === 'running' ? scheduler.Mode : 'off', dir);
+    if (scheduler.State !== 'running')
+        return namedIcon('off', dir);
+    // A newer service may have modes that are not known here.
+    return namedIcon(NAMES.includes(scheduler.Mode) ? scheduler.Mode : 'interactive', dir);
 }
 
 /**

@@ -25,6 +25,8 @@ class ScherzoToggle extends QuickMenuToggle {
         this._dir = dir;
         this._cancellable = cancellable;
         this._modeItems = new Map();
+        // What preemption is to be, while the service has not answered.
+        this._wantedPreemption = null;
 
         this._addModes();
         this.menu.addMenuItem(new PopupMenu.PopupSeparatorMenuItem());
@@ -52,10 +54,23 @@ class ScherzoToggle extends QuickMenuToggle {
         this._preemption = new PopupMenu.PopupSwitchMenuItem(_('Interrupt Background Work'), false);
         this._preemption.connect('toggled', (item, wanted) => {
             // Also emitted when the switch follows the service.
-            if (wanted !== this._scheduler.Preemption)
-                this._ask('SetPreemption', wanted).finally(() => this._sync());
+            if (wanted !== this._preemptionToShow())
+                this._setPreemption(wanted);
         });
         this.menu.addMenuItem(this._preemption);
+    }
+
+    _preemptionToShow() {
+        return this._wantedPreemption ?? this._scheduler.Preemption;
+    }
+
+    async _setPreemption(wanted) {
+        this._wantedPreemption = wanted;
+        await this._ask('SetPreemption', wanted);
+        // Somebody may have thought better of it meanwhile.
+        if (this._wantedPreemption === wanted)
+            this._wantedPreemption = null;
+        this._sync();
     }
 
     _addApp() {
@@ -88,7 +103,7 @@ class ScherzoToggle extends QuickMenuToggle {
         this.menu.setHeader(gicon, 'Scherzo', subtitle);
         for (const [mode, item] of this._modeItems)
             item.setOrnament(mode === scheduler.RequestedMode ? PopupMenu.Ornament.CHECK : PopupMenu.Ornament.NONE);
-        this._preemption.setToggleState(scheduler.Preemption);
+        this._preemption.setToggleState(this._preemptionToShow());
     }
 });
 
@@ -107,7 +122,11 @@ class ScherzoIndicator extends SystemIndicator {
     }
 
     destroy() {
-        this.quickSettingsItems.forEach(item => item.destroy());
+        // The shell never destroys the menu of a toggle, which would follow the service for ever.
+        this.quickSettingsItems.forEach(item => {
+            item.menu.destroy();
+            item.destroy();
+        });
         super.destroy();
     }
 });

@@ -15,8 +15,12 @@ const TIMEOUT_MS = 120_000;
 /** Following the service must not start it: it is there, or the toggle is hidden. */
 const FLAGS = Gio.DBusProxyFlags.DO_NOT_AUTO_START | Gio.DBusProxyFlags.DO_NOT_AUTO_START_AT_CONSTRUCTION;
 
-/** Errors after which what was asked for may be done still. */
-const LATE = ['org.scherzo.Scheduler1.Error.Busy', 'org.freedesktop.DBus.Error.NoReply'];
+/** Errors after which what was asked for may be done still: a choice is kept where the scheduler ended before it could follow it. */
+const LATE = [
+    'org.scherzo.Scheduler1.Error.Busy',
+    'org.scherzo.Scheduler1.Error.NotRunning',
+    'org.freedesktop.DBus.Error.NoReply',
+];
 
 Gio._promisify(Gio.File.prototype, 'load_contents_async');
 

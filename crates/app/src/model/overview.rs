@@ -95,6 +95,8 @@ pub(crate) struct Controls {
     pub(crate) text: String,
     pub(crate) enabled: bool,
     pub(crate) mode: RequestedMode,
+    /// Whether choosing `mode` again brings back all that another choice replaces: not where it ends by itself, or programs hold modes.
+    pub(crate) can_choose_again: bool,
     pub(crate) preemption: bool,
     pub(crate) holds: Vec<HoldRow>,
     /// What is wrong although Scherzo is turned on, and a button that helps.
@@ -215,6 +217,7 @@ impl Controls {
             text,
             enabled: service.enabled,
             mode: service.requested_mode.parse().unwrap_or_default(),
+            can_choose_again: service.requested_mode_until == 0 && service.holds.is_empty(),
             preemption: service.preemption,
             holds: service.holds.iter().filter_map(HoldRow::of).collect(),
             banner: banner(state),
@@ -314,6 +317,7 @@ mod tests {
         let running = controls("running", |service| service.reason = "choice".into());
         assert_eq!((running.title.as_str(), running.text.as_str()), ("Interactive", "It was chosen by hand."));
         assert_eq!((running.health, &running.banner), (Health::Good, &None));
+        assert!(running.can_choose_again);
     }
 
     #[test]
@@ -323,6 +327,7 @@ mod tests {
             service.requested_mode_until = 4_000_000_000;
         });
         assert!(chosen.text.starts_with("It was chosen by hand. It lasts until 2096-10-0"), "{}", chosen.text);
+        assert!(!chosen.can_choose_again, "to choose it again would make it last");
     }
 
     #[test]

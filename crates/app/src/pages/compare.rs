@@ -25,9 +25,11 @@ use crate::window_state::WindowState;
 
 /// A separate key file: the window keeps its own one in memory.
 const NOTES: &str = "comparison.ini";
-/// Set while a comparison may have turned Scherzo on or off; the other key says which to restore.
+/// Set while a comparison may have turned Scherzo on or off. The other keys say which to restore, and which way it was turned last: who turns
+/// it the other way after that has decided.
 const NOTE_UNDER_WAY: &str = "under-way";
 const NOTE_WAS_ON: &str = "was-on";
+const NOTE_IS_ON: &str = "is-on";
 
 mod imp {
     use super::{
@@ -136,7 +138,7 @@ impl ComparePage {
         if !remembered.flag(NOTE_UNDER_WAY) {
             return;
         }
-        let (client, was_on) = (service.client(), remembered.flag(NOTE_WAS_ON));
+        let (client, was_on, is_on) = (service.client(), remembered.flag(NOTE_WAS_ON), remembered.flag(NOTE_IS_ON));
         let bound = service.downgrade();
         // As soon as the service answers.
         let is_done = Cell::new(false);
@@ -145,12 +147,16 @@ impl ComparePage {
                 && !is_done.replace(true)
                 && let (Some(notices), Some(service)) = (Notices::over(window), bound.upgrade())
             {
+                if state.service.enabled != is_on {
+                    forget_comparison();
+                    return;
+                }
                 let client = client.clone();
                 notices.act(&service, async move {
                     let restored = restore(&client, was_on).await;
                     if matches!(restored, Err(Error::AccessDenied(_))) {
                         // The user is asked only once.
-                        note(None);
+                        forget_comparison();
                     }
                     restored
                 });
@@ -200,24 +206,25 @@ impl ComparePage {
         imp.is_cancelled.set(false);
         imp.stack.set_visible_child_name("under-way");
         let plan = Plan::CHOICES.get(imp.duration.selected() as usize).copied().unwrap_or(Plan::CHOICES[0]);
-        let page = self.clone();
+        let (page, notices) = (self.clone(), Notices::over(self));
         // Keeps the application alive without its window until the state of before is restored.
         let app = gio::Application::default();
         glib::spawn_future_local(async move {
             let hold = app.as_ref().map(gio::prelude::ApplicationExtManual::hold);
             let was_on = service.state().service.enabled;
-            note(Some(was_on));
+            note(was_on);
             let outcome = page.measure(&service, plan).await;
             let restored = match &outcome {
                 Err(ComparisonFailure::Refused(_) | ComparisonFailure::Overruled) => {
-                    note(None);
+                    forget_comparison();
                     Ok(())
                 }
                 _ => restore(&service.client(), was_on).await,
             };
             page.imp().is_under_way.set(false);
             page.show(outcome);
-            if let (Err(error), Some(notices)) = (restored, Notices::over(&page)) {
+            // Who has left the page is told as well.
+            if let (Err(error), Some(notices)) = (restored, notices) {
                 notices.say(&error_text(&error));
             }
             drop(hold);
@@ -236,6 +243,7 @@ impl ComparePage {
         for (nth, side) in sides.iter().enumerate() {
             self.show_progress(nth, sides.len(), *side);
             let exits = service.state().nr_exits;
+            WindowState::load(NOTES).set_flag(NOTE_IS_ON, *side == Side::Scherzo);
             let switched = service.client().set_enabled(*side == Side::Scherzo).await;
             switched.map_err(|error| match error {
                 Error::AccessDenied(_) if nth == 0 => ComparisonFailure::Refused(error_text(&error)),
@@ -312,13 +320,22 @@ impl ComparePage {
 
 async fn restore(client: &scherzo_api::client::Client, was_on: bool) -> Result<(), Error> {
     client.set_enabled(was_on).await?;
-    note(None);
+    forget_comparison();
     Ok(())
 }
 
-/// Writes down what to restore, or that there is nothing to restore.
-fn note(was_on: Option<bool>) {
+/// Writes down what to restore.
+fn note(was_on: bool) {
     let remembered = WindowState::load(NOTES);
-    remembered.set_flag(NOTE_WAS_ON, was_on.unwrap_or_default());
-    remembered.set_flag(NOTE_UNDER_WAY, was_on.is_some());
+    remembered.set_flag(NOTE_WAS_ON, was_on);
+    remembered.set_flag(NOTE_IS_ON, was_on);
+    remembered.set_flag(NOTE_UNDER_WAY, true);
+}
+
+/// Writes down that there is nothing to restore: it was restored, or somebody has decided otherwise.
+pub(crate) fn forget_comparison() {
+    let remembered = WindowState::load(NOTES);
+    if remembered.flag(NOTE_UNDER_WAY) {
+        remembered.set_flag(NOTE_UNDER_WAY, false);
+    }
 }

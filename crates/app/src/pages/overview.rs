@@ -12,6 +12,7 @@ use scherzo_api::client::{Client, ClientState};
 use scherzo_api::types::RequestedMode;
 use scherzo_i18n::{fill, gettext};
 
+use super::compare::forget_comparison;
 use super::plain_row;
 use crate::model::format::with_commands;
 use crate::model::overview::{Controls, HoldRow, Obstacle, Page, Way};
@@ -143,7 +144,7 @@ impl OverviewPage {
             check.connect_toggled(move |check| {
                 let chosen = Self::context(&this).filter(|(_, shown)| check.is_active() && shown.mode != mode);
                 if let Some((page, shown)) = chosen {
-                    page.set_mode(mode, shown.mode);
+                    page.set_mode(mode, &shown);
                 }
             });
         }
@@ -201,9 +202,14 @@ impl OverviewPage {
                 client.retry();
                 started
             }),
-            Way::TurnOn => self.act(|client, _| async move { client.set_enabled(true).await }),
+            Way::TurnOn => self.act(|client, _| async move {
+                client.set_enabled(true).await?;
+                forget_comparison();
+                Ok(())
+            }),
             Way::TurnOff => self.act(|client, notices| async move {
                 client.set_enabled(false).await?;
+                forget_comparison();
                 notices.say(&gettext("Scherzo is turned off"));
                 Ok(())
             }),
@@ -218,6 +224,7 @@ impl OverviewPage {
         let this = self.downgrade();
         self.act(|client, notices| async move {
             client.set_enabled(enabled).await?;
+            forget_comparison();
             if enabled {
                 Notices::end_offer();
             } else {
@@ -231,12 +238,18 @@ impl OverviewPage {
         });
     }
 
-    fn set_mode(&self, mode: RequestedMode, before: RequestedMode) {
-        let this = self.downgrade();
-        self.act(|client, notices| async move {
+    fn set_mode(&self, mode: RequestedMode, shown: &Controls) {
+        let (this, before, can_undo) = (self.downgrade(), shown.mode, shown.can_choose_again);
+        self.act(move |client, notices| async move {
             client.set_mode(mode).await?;
             let title = catalogue::translated(catalogue::mode_title(mode));
-            notices.offer_undo(&fill(&gettext("Mode: {mode}"), &[("mode", &title)]), move || {
+            let text = fill(&gettext("Mode: {mode}"), &[("mode", &title)]);
+            if !can_undo {
+                Notices::end_offer();
+                notices.say(&text);
+                return Ok(());
+            }
+            notices.offer_undo(&text, move || {
                 if let Some(page) = this.upgrade() {
                     page.act(|client, _| async move { client.set_mode(before).await });
                 }

@@ -61,7 +61,8 @@ pub(super) fn page(checkout: &Path) -> Result<String> {
     }
     let mut page = String::from(
         "# Licences\n\n<!-- `cargo xtask docs` writes this page from what cargo knows. -->\n\n\
-         Scherzo is under [GPL-2.0-only](../LICENSE), its AppStream metadata under CC0-1.0. Its programs are made from these crates, \
+         Scherzo is under [GPL-2.0-only](../LICENSE), its extension for GNOME Shell under GPL-2.0-or-later, its AppStream metadata under \
+         CC0-1.0. Its programs are made from these crates, \
          each under a licence whose conditions can be met together with that one; the lint tier of `cargo xtask test` fails \
          when one is not. They also use these libraries of the system: the C library, libelf, zlib, GTK and libadwaita (LGPL, \
          Zlib).\n\n| licence | crates |\n|---|---|\n",
