@@ -149,3 +149,26 @@ fn parse_part(name: &str) -> Result<Part, String> {
         format!("there is no such package; there are {}", names.join(", "))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_that_were_not_installed_from_here_are_left_to_whoever_has_brought_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::below(dir.path());
+        let path = dir.path().join("org.scherzo.policy");
+        let items = [Item { part: Part::Daemon, path: path.clone(), content: Vec::new(), mode: 0o644 }];
+        ensure_not_of_a_package(&items, &layout).unwrap();
+        fs::write(&path, "of a package").unwrap();
+        let problem = ensure_not_of_a_package(&items, &layout).unwrap_err().to_string();
+        assert!(problem.contains("org.scherzo.policy"), "{problem}");
+        let record = record::path(&layout);
+        fs::create_dir_all(record.parent().unwrap()).unwrap();
+        fs::write(&record, path.to_str().unwrap()).unwrap();
+        ensure_not_of_a_package(&items, &layout).unwrap();
+    }
+}

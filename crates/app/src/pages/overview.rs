@@ -202,14 +202,9 @@ impl OverviewPage {
                 client.retry();
                 started
             }),
-            Way::TurnOn => self.act(|client, _| async move {
-                client.set_enabled(true).await?;
-                forget_comparison();
-                Ok(())
-            }),
+            Way::TurnOn => self.act(|client, _| async move { turn(&client, true).await }),
             Way::TurnOff => self.act(|client, notices| async move {
-                client.set_enabled(false).await?;
-                forget_comparison();
+                turn(&client, false).await?;
                 notices.say(&gettext("Scherzo is turned off"));
                 Ok(())
             }),
@@ -223,8 +218,7 @@ impl OverviewPage {
     fn set_enabled(&self, enabled: bool) {
         let this = self.downgrade();
         self.act(|client, notices| async move {
-            client.set_enabled(enabled).await?;
-            forget_comparison();
+            turn(&client, enabled).await?;
             if enabled {
                 Notices::end_offer();
             } else {
@@ -343,4 +337,11 @@ impl OverviewPage {
         row.add_suffix(&release);
         row
     }
+}
+
+/// Turns Scherzo on or off as somebody has chosen: what a comparison has left to restore counts no more.
+async fn turn(client: &Client, on: bool) -> Result<(), Error> {
+    client.set_enabled(on).await?;
+    forget_comparison();
+    Ok(())
 }
